@@ -1,0 +1,274 @@
+# How gpured's library, tests and examples are built (GNU make 4). `make help` lists targets and
+# variables. The flags a user gives in CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS are used as they are
+# and come after ours; nothing is written outside BUILD, so the sources may be read-only.
+
+BUILD      ?= build
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+BINDIR     ?= $(PREFIX)/bin
+PKGCONFDIR ?= $(LIBDIR)/pkgconfig
+CFLAGS     ?= -O2 -g
+CXXFLAGS   ?= $(CFLAGS)
+OPENMP     ?= auto
+CUDA       ?= auto
+WERROR     ?= 1
+INSTALL    ?= install
+PARTS      ?= suite golden npy build
+
+.PHONY: all lib test test-slow check-golden demo bench install uninstall clean help format-check
+.DELETE_ON_ERROR:
+.SUFFIXES:
+all:
+
+# --- version: the header is its only place ---------------------------------------------------------
+version_of = $(shell sed -n 's/^.define GPURED_VERSION_$(1)  *\([0-9][0-9]*\).*/\1/p' gpured.h)
+MAJOR   := $(call version_of,MAJOR)
+VERSION := $(MAJOR).$(call version_of,MINOR).$(call version_of,PATCH)
+
+LIB_A  := $(BUILD)/libgpured.a
+SONAME := libgpured.so.$(MAJOR)
+LIB_SO := $(BUILD)/libgpured.so.$(VERSION)
+
+# --- what is there to build --------------------------------------------------------------------------
+# An example is one file and one program; npy.c makes the tool that is installed. In tests/, the files
+# that are no part of the suite (golden_*.c, npy_*.c) have a main of their own.
+program_of   = $(patsubst npy,gpured-npy,$(basename $(notdir $(1))))
+EXAMPLES    := $(foreach f,$(wildcard examples/*.c),$(BUILD)/examples/$(call program_of,$(f)))
+NPY         := $(filter %/gpured-npy,$(EXAMPLES))
+ALONE_SRC   := $(wildcard tests/golden_*.c tests/npy_*.c)
+SUITE_SRC   := $(filter-out $(ALONE_SRC),$(wildcard tests/*.c)) $(wildcard tests/test_*.cpp)
+BENCH_SRC   := $(wildcard bench/*.c)
+SUITE       := $(BUILD)/tests/suite
+ALONE       := $(ALONE_SRC:%.c=$(BUILD)/%)
+BENCH       := $(BUILD)/bench/gpured-bench
+
+# --- the compilers, asked once -----------------------------------------------------------------------
+# Targets that build nothing need no answers (and work without a compiler).
+ifneq ($(filter-out clean help uninstall format-check,$(or $(MAKECMDGOALS),all)),)
+
+ifeq ($(filter 0 1,$(WERROR)),)
+$(error WERROR=$(WERROR): must be 0 or 1)
+endif
+ifeq ($(filter auto 0 1,$(OPENMP)),)
+$(error OPENMP=$(OPENMP): must be auto, 0 or 1)
+endif
+ifeq ($(filter auto 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA): must be auto, 0 or 1)
+endif
+
+# Can $(1) compile and link the program $(2) with the flags $(3)? 1 or 0.
+can_link = $(shell d=$$(mktemp -d) && printf '$(2)' >$$d/probe.$(4) && \
+  $(1) $(CPPFLAGS) $(3) $(LDFLAGS) $$d/probe.$(4) -o $$d/probe >/dev/null 2>&1 && echo 1 || echo 0; \
+  rm -rf "$$d")
+OMP_PROGRAM := \043include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n
+
+ifneq ($(OPENMP),0)
+  HAVE_OPENMP := $(call can_link,$(CC),$(OMP_PROGRAM),$(CFLAGS) -fopenmp,c)
+  ifeq ($(OPENMP)$(HAVE_OPENMP),10)
+    $(error OPENMP=1: $(CC) cannot compile and link a program with -fopenmp)
+  endif
+endif
+OMPFLAG := $(if $(filter 1,$(HAVE_OPENMP)),-fopenmp)
+
+HAVE_CXX := $(if $(filter %.cpp,$(SUITE_SRC)),$(call can_link,$(CXX),int main() { return 0; }\n,$(CXXFLAGS),cpp))
+
+# The CUDA backend is one more source file and one macro. auto builds it where both the file and a
+# compiler for it are found.
+ifneq ($(CUDA),0)
+  NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc)))
+  CUDA_SRC := $(wildcard gpured_cuda.cu)
+  ifeq ($(CUDA),1)
+    ifeq ($(CUDA_SRC),)
+      $(error CUDA=1: gpured_cuda.cu is not in this folder)
+    endif
+    ifeq ($(NVCC),)
+      $(error CUDA=1: nvcc is neither on PATH nor in CUDA_HOME/bin)
+    endif
+  endif
+  HAVE_CUDA := $(if $(CUDA_SRC),$(if $(NVCC),1))
+endif
+endif
+
+# --- flags -------------------------------------------------------------------------------------------
+# The library hides everything but the functions that GPURED_API marks. The tests switch contraction
+# off after the user's flags: the oracle must keep each rounding that docs/ORDER.md asks for.
+WARNINGS := -Wall -Wextra -Wconversion -Wsign-conversion -pedantic $(if $(filter 1,$(WERROR)),-Werror)
+DEPS      = -MMD -MP -MF $(BUILD)/obj/$(subst /,-,$(1)).d -MT $@
+LIB_CC    = $(CC) -std=c99 $(WARNINGS) -fPIC -fvisibility=hidden $(OMPFLAG) $(CPPFLAGS) $(CFLAGS)
+PROG_CC   = $(CC) -std=c11 $(WARNINGS) -I. $(OMPFLAG) $(CPPFLAGS) $(CFLAGS)
+TEST_CC   = $(PROG_CC) -ffp-contract=off
+TEST_CXX  = $(CXX) -std=c++11 $(WARNINGS) -I. $(OMPFLAG) $(CPPFLAGS) $(CXXFLAGS) -ffp-contract=off
+LIBS      = $(LDLIBS) -lm
+
+ifeq ($(HAVE_CUDA),1)
+  CUDADIR    := $(abspath $(dir $(NVCC))..)
+  CUDALIBDIR ?= $(firstword $(wildcard $(CUDADIR)/lib64) $(CUDADIR)/lib)
+  CUDA_OBJ   := $(BUILD)/obj/gpured_cuda.o
+  NVCCFLAGS  ?= -O2
+  LIB_CC     += -DGPURED_CUDA
+  LIBS       += -L$(CUDALIBDIR) -lcudart
+endif
+LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
+
+# Objects made with other flags are never reused: everything depends on this file, which is rewritten
+# only when one of the commands it holds has changed.
+FLAGS := $(BUILD)/flags
+ifneq ($(filter-out clean help uninstall format-check,$(or $(MAKECMDGOALS),all)),)
+  FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC) $(NVCCFLAGS) $(LDFLAGS) $(LIBS))
+  ifneq ($(FLAGS_NOW),$(if $(wildcard $(FLAGS)),$(strip $(file <$(FLAGS)))))
+    $(shell mkdir -p $(BUILD))
+    $(file >$(FLAGS),$(FLAGS_NOW))
+  endif
+endif
+
+# --- the library -------------------------------------------------------------------------------------
+lib: $(LIB_A) $(BUILD)/libgpured.so
+all: lib $(EXAMPLES)
+
+$(BUILD)/obj/gpured_omp.o: gpured_omp.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(LIB_CC) $(call DEPS,$<) -c $< -o $@
+
+$(BUILD)/obj/gpured_cuda.o: gpured_cuda.cu gpured.h $(FLAGS)
+	@mkdir -p $(@D)
+	$(NVCC) $(NVCCFLAGS) -DGPURED_CUDA -Xcompiler -fPIC,-fvisibility=hidden -c $< -o $@
+
+$(LIB_A): $(LIB_OBJ)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(LIB_SO): $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,$(SONAME) $(OMPFLAG) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(BUILD)/libgpured.so: $(LIB_SO)
+	ln -sf $(<F) $(BUILD)/$(SONAME)
+	ln -sf $(SONAME) $@
+
+# --- examples, tests, benchmark ----------------------------------------------------------------------
+$(BUILD)/examples/gpured-npy: examples/npy.c
+$(filter-out $(NPY),$(EXAMPLES)): $(BUILD)/examples/%: examples/%.c
+$(EXAMPLES): $(LIB_A) $(FLAGS)
+	@mkdir -p $(@D) $(BUILD)/obj
+	$(PROG_CC) $(call DEPS,$(filter %.c,$^)) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) -o $@
+
+SUITE_CPP := $(if $(filter 1,$(HAVE_CXX)),$(filter %.cpp,$(SUITE_SRC)))
+SUITE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter %.c,$(SUITE_SRC))) \
+             $(patsubst %.cpp,$(BUILD)/obj/%.cpp.o,$(SUITE_CPP))
+
+$(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(SUITE_CPP),-DTEST_CXX) $(call DEPS,$<) -c $< -o $@
+
+$(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
+	@mkdir -p $(@D)
+	$(TEST_CXX) $(call DEPS,$<) -c $< -o $@
+
+$(SUITE): $(SUITE_OBJ) $(LIB_A)
+	@mkdir -p $(@D)
+	$(if $(SUITE_CPP),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(OMPFLAG) -pthread $^ $(LDFLAGS) $(LIBS) -o $@
+
+$(BUILD)/tests/golden_make: $(BUILD)/obj/tests/oracle.o
+$(ALONE): $(BUILD)/tests/%: tests/%.c $(LIB_A) $(FLAGS)
+	@mkdir -p $(@D) $(BUILD)/obj
+	$(TEST_CC) $(call DEPS,$<) $(filter %.c %.o,$^) $(LIB_A) $(LDFLAGS) $(LIBS) -o $@
+
+$(BENCH): $(BENCH_SRC) $(LIB_A) $(FLAGS)
+	@mkdir -p $(@D)
+	$(PROG_CC) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) $(BENCHLIBS) -o $@
+
+-include $(wildcard $(BUILD)/obj/*.d)
+
+# --- running -----------------------------------------------------------------------------------------
+# Each part prints what it does and ends with "N passed, N failed, N skipped"; run.sh adds them up.
+# TESTFLAGS go to the suite: parts of test names, --list, --slow.
+PYTHON ?= python3
+export BUILD CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS OMPFLAG NM PYTHON VERSION
+export HAVE_CUDA HAVE_OPENMP OPENMP CUDA
+NM ?= nm
+
+part_suite   = '$(SUITE) $(TESTFLAGS)'
+part_golden  = '$(BUILD)/tests/golden_check' 'sh tests/build/golden.sh'
+part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
+               'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
+part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
+               'sh tests/build/readme.sh' 'sh tests/build/makefile.sh'
+
+test: all $(SUITE) $(ALONE)
+	+@MAKE='$(MAKE)' sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
+
+test-slow:
+	+@$(MAKE) --no-print-directory test TESTFLAGS='--slow $(TESTFLAGS)'
+
+check-golden: $(ALONE)
+	@sh tests/build/run.sh $(part_golden)
+
+demo: $(BUILD)/examples/demo
+	@$(BUILD)/examples/demo examples/data
+
+ifneq ($(BENCH_SRC),)
+bench: $(BENCH)
+	@$(BENCH) $(BENCHFLAGS)
+else
+bench:
+	@echo 'make bench: bench/ holds no C file, there is nothing to run' >&2; exit 1
+endif
+
+format-check:
+	clang-format --dry-run --Werror $(wildcard *.h *.c tests/*.h tests/*.c tests/*.cpp \
+	  tests/build/*.c examples/*.h examples/*.c bench/*.h bench/*.c)
+
+# --- installing --------------------------------------------------------------------------------------
+# Folders under PREFIX are written relative to it, so that pkg-config can move them.
+under_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+INSTALLED    = $(INCLUDEDIR)/gpured.h $(LIBDIR)/libgpured.a $(LIBDIR)/$(notdir $(LIB_SO)) \
+               $(LIBDIR)/$(SONAME) $(LIBDIR)/libgpured.so $(PKGCONFDIR)/gpured.pc \
+               $(if $(wildcard examples/npy.c),$(BINDIR)/gpured-npy)
+
+install: lib $(NPY)
+	mkdir -p $(addprefix $(DESTDIR),$(INCLUDEDIR) $(LIBDIR) $(PKGCONFDIR) $(if $(NPY),$(BINDIR)))
+	$(INSTALL) -m 644 gpured.h $(DESTDIR)$(INCLUDEDIR)/gpured.h
+	$(INSTALL) -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/libgpured.a
+	$(INSTALL) -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/$(notdir $(LIB_SO))
+	ln -sf $(notdir $(LIB_SO)) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libgpured.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@INCLUDEDIR@|$(call under_prefix,$(INCLUDEDIR))|' \
+	  -e 's|@LIBDIR@|$(call under_prefix,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+	  -e 's|@BACKENDS@|cpu$(if $(HAVE_CUDA), cuda)|' \
+	  -e 's|@CUDALIBDIR@|$(if $(HAVE_CUDA),cudalibdir=$(CUDALIBDIR)\n)|' \
+	  -e 's|@LIBS_PRIVATE@|$(strip $(OMPFLAG) $(if $(HAVE_CUDA),-L$${cudalibdir} -lcudart) -lm)|' \
+	  gpured.pc.in >$(DESTDIR)$(PKGCONFDIR)/gpured.pc
+	chmod 644 $(DESTDIR)$(PKGCONFDIR)/gpured.pc
+	$(if $(NPY),$(INSTALL) -m 755 $(NPY) $(DESTDIR)$(BINDIR)/gpured-npy)
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+
+# Removes what this file builds, by name, so that a BUILD which also holds other things loses nothing.
+clean:
+	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
+	  $(EXAMPLES) $(SUITE) $(ALONE) $(BENCH) $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
+	@for d in /obj/tests /obj /examples /tests /bench ''; do \
+	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
+
+help:
+	@echo 'gpured $(VERSION)'
+	@echo
+	@echo 'make [all]          the static and the shared library, the examples and gpured-npy'
+	@echo 'make test           everything that is tested; PARTS="$(PARTS)" picks parts,'
+	@echo '                    TESTFLAGS="scan argmax" tests of the suite by name'
+	@echo 'make test-slow      the same with the tests that take minutes or gigabytes'
+	@echo 'make check-golden   only the published vectors of tests/golden/'
+	@echo 'make demo           runs the main job over a small real data set'
+	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments'
+	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'
+	@echo 'make uninstall      removes what install put there, with the same variables'
+	@echo 'make clean          removes what was built'
+	@echo 'make format-check   compares the sources with .clang-format'
+	@echo
+	@echo 'BUILD=build         folder of everything that is built'
+	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin'
+	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
+	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
+	@echo 'CUDA=auto|0|1       the CUDA backend; auto: where gpured_cuda.cu and nvcc are there'
+	@echo 'WERROR=0            compiler warnings are no errors'

@@ -1,0 +1,4382 @@
+/*
+ * gpured: reductions, prefix scans and fused batched GEMM-reduce for C, with the same bits on every
+ * backend.
+ *
+ * SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the gpured authors. The full text of the licence is in the file LICENSE.
+ *
+ * WHAT IT IS
+ *   One header. Without any macro it declares the API. In exactly one C or C++ file write
+ *       #define GPURED_IMPLEMENTATION
+ *       #include "gpured.h"
+ *   to compile the CPU implementation there (with -fopenmp it uses threads), or define
+ * GPURED_STATIC in every file that wants a private copy, or link with the built library, of which
+ * gpured_omp.c is that one file.
+ *
+ * TWO EXAMPLES
+ *   float total = gpured_sum_f32(x, n);
+ *
+ *   gpured_tensor a = gpured_matrix(data, GPURED_F32, rows, cols), m = gpured_vector(out,
+ * GPURED_F32, rows); gpured_status st = gpured_reduce(GPURED_LOGSUMEXP, &a, 1u << 1, &m, NULL);
+ *
+ * CONTENTS
+ *    1  Modes: the macros a user may define
+ *    2  Types: status, dtype, op, tensor, options, GEMM description
+ *    3  Functions: tensors, reduce, scan, GEMM-reduce, workspace, one-liners, information
+ *    4  Compiler and environment
+ *    5  Scalars: bit patterns, 16-bit floats, min and max
+ *    6  Tensors: sizes, extents in memory, overlap
+ *    7  Validation
+ *    8  Planning: a call as loops
+ *    9  The order: tree, constants, tables of kernels
+ *   10  Kernels, compiled again for each accumulator type and vector level
+ *   11  Levels: which kernels run on this processor
+ *   12  Threads and memory
+ *   13  Reduce
+ *   14  Scan
+ *   15  GEMM-reduce
+ *   16  Public functions
+ *   17  Self-test
+ *
+ * DETERMINISM
+ *   Results in the strict mode follow docs/ORDER.md (ORDER 1) to the bit, whatever the number of
+ * threads, the vector width, the strides and the compiler. What breaks it: value-changing compiler
+ * flags (-ffast-math and its parts; the implementation refuses those it can see), x87 arithmetic
+ * (refused), a libm whose fma does not round once.
+ */
+#ifndef GPURED_H
+#define GPURED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ============================================================================================== */
+/* 1  Modes                                                                                       */
+/* ============================================================================================== */
+
+/* The version of the header, read by the Makefile too: this is its only place. */
+#define GPURED_VERSION_MAJOR 0
+#define GPURED_VERSION_MINOR 1
+#define GPURED_VERSION_PATCH 0
+#define GPURED_VERSION \
+  (GPURED_VERSION_MAJOR * 10000 + GPURED_VERSION_MINOR * 100 + GPURED_VERSION_PATCH)
+
+/* The number of the order that defines the bits (docs/ORDER.md). */
+#define GPURED_ORDER 1
+
+/*
+ * GPURED_IMPLEMENTATION  in one file: compile the code there.
+ * GPURED_STATIC          every function gets internal linkage: a private copy for the file that
+ * includes the header. Implies GPURED_IMPLEMENTATION. GPURED_API             what stands before
+ * every public function: set it to export or import from a shared library. GPURED_NO_OPENMP never
+ * use OpenMP, even where the compiler has it switched on. GPURED_PARALLEL_BYTES  a call that
+ * touches fewer bytes than this wakes no thread (default 256 KiB).
+ */
+#ifdef GPURED_STATIC
+#ifndef GPURED_IMPLEMENTATION
+#define GPURED_IMPLEMENTATION
+#endif
+#endif
+
+#ifndef GPURED_API
+#if defined(GPURED_STATIC) && (defined(__GNUC__) || defined(__clang__))
+#define GPURED_API static __attribute__((unused))
+#elif defined(GPURED_STATIC)
+#define GPURED_API static
+#elif defined(__GNUC__) || defined(__clang__)
+#define GPURED_API extern __attribute__((visibility("default")))
+#else
+#define GPURED_API extern
+#endif
+#endif
+
+/* gcc takes a pointer to const for a promise that the memory is read, and warns of outputs that are
+ * not filled yet. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define GPURED__NO_READ __attribute__((access(none, 1)))
+#else
+#define GPURED__NO_READ
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ============================================================================================== */
+/* 2  Types                                                                                       */
+/* ============================================================================================== */
+
+/* What a call returns. Values are pinned: they never change between versions. A call that does not
+ * return GPURED_OK has written to no output, unless the error is GPURED_ERR_DEVICE. */
+typedef enum gpured_status {
+  GPURED_OK = 0,
+  GPURED_ERR_ARG = 1, /* NULL or misaligned pointer, value outside its enumeration, axis or flag
+                         that does not exist */
+  GPURED_ERR_SHAPE =
+      2, /* ndim outside 0..8, negative extent, shapes that do not fit, arg-op of nothing */
+  GPURED_ERR_UNSUPPORTED =
+      3, /* each argument is valid, the combination is not offered (see the table in README.md) */
+  GPURED_ERR_OVERFLOW =
+      4, /* sizes or offsets beyond int64_t; an index that the output type cannot hold */
+  GPURED_ERR_ALIAS =
+      5, /* an output overlaps an input or another output, or itself through its strides */
+  GPURED_ERR_WORKSPACE = 6,  /* options->workspace is given and too small */
+  GPURED_ERR_ALLOC = 7,      /* memory for the workspace could not be had */
+  GPURED_ERR_NO_BACKEND = 8, /* the backend asked for is not built in, or has no device */
+  GPURED_ERR_DEVICE = 9      /* the device reported an error; outputs are undefined */
+} gpured_status;
+
+/* Element types. f16 is IEEE binary16, bf16 the upper half of a binary32; both are stored as 16-bit
+ * patterns. */
+typedef enum gpured_dtype {
+  GPURED_F32 = 1,
+  GPURED_F64 = 2,
+  GPURED_F16 = 3,
+  GPURED_BF16 = 4,
+  GPURED_I8 = 5,
+  GPURED_U8 = 6,
+  GPURED_I32 = 7,
+  GPURED_U32 = 8,
+  GPURED_I64 = 9,
+  GPURED_U64 = 10
+} gpured_dtype;
+
+/* Operations. docs/ORDER.md section 3 defines each, with NaN, ties and empty input. */
+typedef enum gpured_op {
+  GPURED_SUM = 1,
+  GPURED_PROD = 2,
+  GPURED_MIN = 3,
+  GPURED_MAX = 4,
+  GPURED_MEAN = 5,
+  GPURED_SUMSQ = 6,  /* sum of squares */
+  GPURED_NORM1 = 7,  /* sum of absolute values */
+  GPURED_NORM2 = 8,  /* square root of the sum of squares */
+  GPURED_ABSMAX = 9, /* largest absolute value */
+  GPURED_ARGMIN = 10,
+  GPURED_ARGMAX = 11,
+  GPURED_LOGSUMEXP = 12, /* log(sum(exp(x))), safe against overflow */
+  GPURED_VAR = 13,       /* variance, with options->ddof */
+  GPURED_STD = 14,
+  GPURED_ANY = 15, /* is one element not zero? */
+  GPURED_ALL = 16,
+  GPURED_COUNT_NONZERO = 17
+} gpured_op;
+
+/* Where a tensor lives: DLPack's codes. */
+typedef enum gpured_device { GPURED_CPU = 1, GPURED_CUDA_DEVICE = 2 } gpured_device;
+
+/* options->backend. AUTO follows the data: the tensors' device decides. */
+typedef enum gpured_backend {
+  GPURED_BACKEND_AUTO = 0,
+  GPURED_BACKEND_CPU = 1,
+  GPURED_BACKEND_CUDA = 2
+} gpured_backend;
+
+/* options->precision. AUTO is STRICT, except for a GEMM on f16 or bf16 on a GPU. TENSOR allows
+ * tensor cores, with a bound in place of the bits; on the CPU it gives the strict result. */
+typedef enum gpured_precision {
+  GPURED_PRECISION_AUTO = 0,
+  GPURED_PRECISION_STRICT = 1,
+  GPURED_PRECISION_TENSOR = 2
+} gpured_precision;
+
+/* Flags of gpured_scan. */
+enum { GPURED_SCAN_EXCLUSIVE = 1u, GPURED_SCAN_REVERSE = 2u };
+
+/* gpured_gemm.map: applied to each element of the product before it is reduced. */
+typedef enum gpured_map {
+  GPURED_MAP_NONE = 0,
+  GPURED_MAP_ABS = 1,
+  GPURED_MAP_SQUARE = 2
+} gpured_map;
+
+/* gpured_gemm.form. L2 is the squared distance of row i of A and column j of B, as |a_i|^2 +
+ * |b_j|^2 - 2 a_i.b_j. It may come out slightly below zero where the two are nearly equal. */
+typedef enum gpured_form { GPURED_FORM_PLAIN = 0, GPURED_FORM_L2 = 1 } gpured_form;
+
+#define GPURED_MAX_NDIM 8
+#define GPURED_MAX_RESULTS 8
+
+/*
+ * A strided view; it owns nothing. Element (i0, i1, ...) is at data + (i0*strides[0] +
+ * i1*strides[1] + ...) elements. Strides count elements, not bytes; 0 repeats an element (inputs
+ * only), negative is allowed: data points at element (0, 0, ...), wherever that is. ndim = 0 is one
+ * element. data is aligned to its element's size; it may be NULL when the tensor has no elements.
+ * shape and strides beyond ndim are ignored.
+ */
+typedef struct gpured_tensor {
+  void *data;
+  int32_t dtype;     /* gpured_dtype */
+  int32_t device;    /* gpured_device */
+  int32_t device_id; /* which GPU; 0 on the CPU */
+  int32_t ndim;
+  int64_t shape[GPURED_MAX_NDIM];
+  int64_t strides[GPURED_MAX_NDIM];
+} gpured_tensor;
+
+/*
+ * Options; NULL in their place means the defaults. Make one with gpured_default_options() and
+ * change what you need: zero is the default of every field. Nothing in it is changed by a call, so
+ * threads may share one without workspace.
+ */
+typedef struct gpured_options {
+  uint32_t struct_size; /* sizeof(gpured_options) of the caller; set by gpured_default_options() */
+  int32_t backend;      /* gpured_backend */
+  int32_t precision;    /* gpured_precision */
+  int32_t acc_dtype;    /* accumulator: 0 = by the table of docs/ORDER.md section 1; GPURED_F64 with
+                           f16, bf16 or f32 inputs */
+  int32_t threads;      /* CPU threads: 0 = OpenMP's own default; the bits do not depend on it */
+  int32_t ddof;         /* var, std: the divisor is n - ddof; not negative */
+  void *stream;         /* CUDA: the cudaStream_t */
+  void *workspace; /* scratch memory aligned to 64 bytes, for one call at a time; NULL = alloc() or
+                      malloc() */
+  size_t workspace_bytes;
+  void *(*alloc)(void *user, size_t bytes, void *stream); /* 64-byte aligned, or NULL for failure */
+  void (*dealloc)(void *user, void *ptr, size_t bytes, void *stream);
+  void *user;
+} gpured_options;
+
+/* One result of a fused GEMM-reduce: the operation and where its result goes. */
+typedef struct gpured_result {
+  int32_t op; /* gpured_op: SUM MEAN MIN MAX ARGMIN ARGMAX SUMSQ NORM1 NORM2 ABSMAX LOGSUMEXP */
+  gpured_tensor out;
+} gpured_result;
+
+/*
+ * What gpured_gemm_reduce_ex does, for each item of the batch:
+ *   C(i,j) = sum over k of A(i,k) B(k,j);  V(i,j) = map(alpha C(i,j) + bias_m(i) + bias_n(j));
+ *   out(j) = op over i of V(i,j) (axis 0), or out(i) = op over j of V(i,j) (axis 1), for every
+ * entry of results. Make one with gpured_default_gemm() and fill in a, b, axis, count and results.
+ */
+typedef struct gpured_gemm {
+  uint32_t struct_size; /* sizeof(gpured_gemm) of the caller; set by gpured_default_gemm() */
+  int32_t axis;         /* the axis that is reduced: 0 = M, 1 = N */
+  int32_t map;          /* gpured_map */
+  int32_t form;         /* gpured_form; with L2, alpha is 0 and the biases are NULL; floats only */
+  double alpha;         /* 0 means 1; floats only */
+  const gpured_tensor *a; /* [batch..., M, K] */
+  const gpured_tensor *b; /* [batch..., K, N], same dtype as a; batch axes broadcast as in NumPy */
+  const gpured_tensor *bias_m; /* NULL or [batch..., M], batch axes broadcast; dtype of a, or f32
+                                  with f16 and bf16; floats only */
+  const gpured_tensor *bias_n; /* NULL or [batch..., N], likewise */
+  const gpured_tensor *c;      /* NULL, or where V is stored: [batch..., M, N] */
+  int32_t count;               /* entries of results, 1..GPURED_MAX_RESULTS */
+  const gpured_result *results;
+} gpured_gemm;
+
+/* ============================================================================================== */
+/* 3  Functions                                                                                   */
+/* ============================================================================================== */
+/*
+ * Every function is thread-safe: there is no global state (one read-once cache of what the
+ * processor can do). Inputs are never written. Two calls in flight must not share a workspace. All
+ * pointers are host pointers unless a tensor's device says otherwise.
+ */
+
+/* Default options, default GEMM description (all zero but for struct_size). */
+static inline gpured_options gpured_default_options(void) {
+  gpured_options o;
+  unsigned char *p = (unsigned char *)&o;
+  size_t i;
+  for (i = 0; i < sizeof o; ++i) p[i] = 0;
+  o.struct_size = (uint32_t)sizeof o;
+  return o;
+}
+
+static inline gpured_gemm gpured_default_gemm(void) {
+  gpured_gemm g;
+  unsigned char *p = (unsigned char *)&g;
+  size_t i;
+  for (i = 0; i < sizeof g; ++i) p[i] = 0;
+  g.struct_size = (uint32_t)sizeof g;
+  return g;
+}
+
+/* A contiguous vector of n elements on the host. Nothing is checked here: the call that uses the
+ * tensor checks it. */
+GPURED__NO_READ GPURED_API gpured_tensor gpured_vector(const void *data, gpured_dtype dtype,
+                                                       int64_t n);
+
+/* A row-major matrix on the host; strides (cols, 1). */
+GPURED__NO_READ GPURED_API gpured_tensor gpured_matrix(const void *data, gpured_dtype dtype,
+                                                       int64_t rows, int64_t cols);
+
+/* An array of ndim axes on the host; strides in elements, or NULL for row-major. ndim outside 0..8
+ * or a NULL shape with ndim > 0 gives a tensor that every call refuses with GPURED_ERR_SHAPE. */
+GPURED__NO_READ GPURED_API gpured_tensor gpured_array(const void *data, gpured_dtype dtype,
+                                                      int ndim, const int64_t *shape,
+                                                      const int64_t *strides);
+
+/*
+ * Reduces the axes of `in` whose bits are set in `axes` (bit 0 = axis 0) and writes the results to
+ * `out`.
+ *
+ * out    the kept axes in their order, or all axes with the reduced ones of extent 1; a single
+ * result may also be any tensor of one element. Its dtype: docs/ORDER.md section 1 (value ops: a
+ * float type for floats, an integer type for integers; mean, norm2, logsumexp, var, std: a float
+ * type; argmin, argmax, count_nonzero: i64, or i32 if the extent fits; any, all: an integer type).
+ * Any strides that do not make elements of out overlap. axes   0 reduces nothing: each element by
+ * itself. Accumulator: docs/ORDER.md section 1. Empty sequences: section 3; argmin and argmax of
+ * one are GPURED_ERR_SHAPE. Aliasing: out must not overlap in.  Workspace:
+ * gpured_reduce_workspace() bytes.
+ */
+GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
+                                       const gpured_tensor *out, const gpured_options *options);
+
+/*
+ * Prefix scan of every line of `in` along `axis`. op: SUM PROD MIN MAX LOGSUMEXP.
+ *
+ * flags  0 or GPURED_SCAN_EXCLUSIVE (z[0] = the result for nothing, z[i] = y[i-1]),
+ * GPURED_SCAN_REVERSE (from the last to the first), or both. out    the shape of in; a float type
+ * for floats and for LOGSUMEXP, an integer type for integers. Aliasing: out may be exactly in (same
+ * data, strides and element size); any other overlap is refused.
+ */
+GPURED_API gpured_status gpured_scan(gpured_op op, const gpured_tensor *in, int axis,
+                                     unsigned flags, const gpured_tensor *out,
+                                     const gpured_options *options);
+
+/*
+ * d = op over one axis of the matrix product a b, which is never stored. a is [batch..., M, K], b
+ * is [batch..., K, N] of the same dtype, batch axes broadcast as in NumPy; layouts are strides, so
+ * a transposed operand is one with its strides exchanged. axis 0 reduces over M and d is [batch...,
+ * N]; axis 1 reduces over N and d is [batch..., M]; d may keep the reduced axis with extent 1. op:
+ * as in gpured_result. Output dtypes as in gpured_reduce. d must not overlap a or b.
+ */
+GPURED_API gpured_status gpured_gemm_reduce(gpured_op op, const gpured_tensor *a,
+                                            const gpured_tensor *b, int axis,
+                                            const gpured_tensor *d, const gpured_options *options);
+
+/* The same with everything that gpured_gemm describes. All results of one call share an accumulator
+ * type: integer inputs cannot mix mean, norm2 or logsumexp (computed in f64) with the others
+ * (GPURED_ERR_UNSUPPORTED). */
+GPURED_API gpured_status gpured_gemm_reduce_ex(const gpured_gemm *gemm,
+                                               const gpured_options *options);
+
+/* The workspace that the call with the same arguments needs, in bytes. *bytes is 0 after an error.
+ * Data pointers and options->workspace are not looked at. Memory of that size, aligned to 64 bytes,
+ * makes the call free of allocation. */
+GPURED_API gpured_status gpured_reduce_workspace(gpured_op op, const gpured_tensor *in,
+                                                 uint32_t axes, const gpured_tensor *out,
+                                                 const gpured_options *options, size_t *bytes);
+GPURED_API gpured_status gpured_scan_workspace(gpured_op op, const gpured_tensor *in, int axis,
+                                               unsigned flags, const gpured_tensor *out,
+                                               const gpured_options *options, size_t *bytes);
+GPURED_API gpured_status gpured_gemm_reduce_workspace(gpured_op op, const gpured_tensor *a,
+                                                      const gpured_tensor *b, int axis,
+                                                      const gpured_tensor *d,
+                                                      const gpured_options *options, size_t *bytes);
+GPURED_API gpured_status gpured_gemm_reduce_ex_workspace(const gpured_gemm *gemm,
+                                                         const gpured_options *options,
+                                                         size_t *bytes);
+
+/*
+ * One-liners for contiguous host arrays, with default options. n = 0 gives the operation's result
+ * for nothing (argmin and argmax: -1). x == NULL with n > 0 gives NaN (-1).
+ */
+GPURED_API float gpured_sum_f32(const float *x, size_t n);
+GPURED_API float gpured_mean_f32(const float *x, size_t n);
+GPURED_API float gpured_min_f32(const float *x, size_t n);
+GPURED_API float gpured_max_f32(const float *x, size_t n);
+GPURED_API int64_t gpured_argmin_f32(const float *x, size_t n);
+GPURED_API int64_t gpured_argmax_f32(const float *x, size_t n);
+GPURED_API double gpured_sum_f64(const double *x, size_t n);
+GPURED_API double gpured_mean_f64(const double *x, size_t n);
+GPURED_API double gpured_min_f64(const double *x, size_t n);
+GPURED_API double gpured_max_f64(const double *x, size_t n);
+GPURED_API int64_t gpured_argmin_f64(const double *x, size_t n);
+GPURED_API int64_t gpured_argmax_f64(const double *x, size_t n);
+
+/* Sums of the rows (out has `rows` elements) and of the columns (out has `cols`) of a row-major
+ * matrix; the inclusive prefix sum (y may be x). */
+GPURED_API gpured_status gpured_sum_rows_f32(const float *a, size_t rows, size_t cols, float *out);
+GPURED_API gpured_status gpured_sum_cols_f32(const float *a, size_t rows, size_t cols, float *out);
+GPURED_API gpured_status gpured_cumsum_f32(const float *x, float *y, size_t n);
+GPURED_API gpured_status gpured_sum_rows_f64(const double *a, size_t rows, size_t cols,
+                                             double *out);
+GPURED_API gpured_status gpured_sum_cols_f64(const double *a, size_t rows, size_t cols,
+                                             double *out);
+GPURED_API gpured_status gpured_cumsum_f64(const double *x, double *y, size_t n);
+
+/* A short English text for a status, never NULL. */
+GPURED_API const char *gpured_status_string(gpured_status status);
+
+/* Bytes of an element, 0 for a value that is no dtype. */
+GPURED_API size_t gpured_dtype_size(gpured_dtype dtype);
+
+/* GPURED_VERSION of the library that was linked. */
+GPURED_API unsigned gpured_version(void);
+
+/* 1 if a CUDA device can be used, 0 otherwise (also when the backend is not built in). */
+GPURED_API int gpured_cuda_available(void);
+
+/* The vector code that runs on this processor: "scalar", "sse2", "avx2", "avx512" or "neon". The
+ * environment variable GPURED_CPU, read at the first call, can force a lower one. */
+GPURED_API const char *gpured_cpu_level(void);
+
+/* Checks within milliseconds that this build on this machine gives the bits of the order:
+ * GPURED_OK, or GPURED_ERR_UNSUPPORTED when flags or hardware change the arithmetic. */
+GPURED_API gpured_status gpured_selftest(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GPURED_H */
+
+#ifdef GPURED_IMPLEMENTATION
+#if !defined(GPURED__NESTED) && \
+    !defined(GPURED__BODY) /* section 11 includes this file again for section 10 alone */
+#define GPURED__BODY
+
+/* ============================================================================================== */
+/* 4  Compiler and environment                                                                    */
+/* ============================================================================================== */
+/*
+ * The bits depend on IEEE arithmetic, so whatever would change it is either refused here
+ * (value-changing flags, x87) or switched off for the time of a call (flush-to-zero, other rounding
+ * modes). Products that must round on their own pass through gpured__keep_*, because compilers fuse
+ * a*b+c under -march flags even where a pragma forbids it.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(__NO_SIGNED_ZEROS__) || defined(__RECIPROCAL_MATH__)
+#error \
+    "gpured: compile the implementation without -ffast-math, -Ofast and their parts: they change the bits"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+#error \
+    "gpured: float arithmetic must not use wider registers; on 32-bit x86 add -msse2 -mfpmath=sse"
+#endif
+#if defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off)
+#endif
+
+#if defined(_OPENMP) && !defined(GPURED_NO_OPENMP)
+#define GPURED__OPENMP 1
+#include <omp.h>
+#else
+#define GPURED__OPENMP 0
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define GPURED__GNU 1
+#define GPURED__INLINE static inline __attribute__((always_inline, unused))
+#define GPURED__FUNC static __attribute__((noinline, unused))
+#define GPURED__RESTRICT __restrict
+#else
+#define GPURED__GNU 0
+#define GPURED__INLINE static inline
+#define GPURED__FUNC static
+#define GPURED__RESTRICT
+#endif
+
+/* Vector code: one body, compiled for each of these levels and chosen at run time (section 11). */
+#if GPURED__GNU && (defined(__x86_64__) || (defined(__i386__) && defined(__SSE2__))) && \
+    !defined(GPURED_NO_SIMD)
+#define GPURED__X86 1
+#include <immintrin.h>
+#else
+#define GPURED__X86 0
+#endif
+#if GPURED__GNU && defined(__aarch64__) && !defined(GPURED_NO_SIMD)
+#define GPURED__NEON 1
+#include <arm_neon.h>
+#else
+#define GPURED__NEON 0
+#endif
+
+#ifndef GPURED_PARALLEL_BYTES
+#define GPURED_PARALLEL_BYTES (256 * 1024)
+#endif
+
+/* The name by which this file finds itself again. */
+#ifndef GPURED_HEADER_NAME
+#define GPURED_HEADER_NAME "gpured.h"
+#endif
+
+/* Full unrolling, without which arrays of registers become memory. */
+#if defined(__clang__)
+#define GPURED__UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define GPURED__UNROLL _Pragma("GCC unroll 16")
+#else
+#define GPURED__UNROLL
+#endif
+
+#define GPURED__JOIN2(a, b) a##b
+#define GPURED__JOIN(a, b) GPURED__JOIN2(a, b)
+
+/* The value of a rounded product, which nothing may be fused with any more. */
+GPURED__INLINE float gpured__keep_f32(float x) {
+#if GPURED__X86
+  __asm__("" : "+x"(x));
+#elif GPURED__NEON
+  __asm__("" : "+w"(x));
+#elif GPURED__GNU
+  __asm__("" : "+m"(x));
+#else
+  volatile float v = x;
+  x = v;
+#endif
+  return x;
+}
+
+GPURED__INLINE double gpured__keep_f64(double x) {
+#if GPURED__X86
+  __asm__("" : "+x"(x));
+#elif GPURED__NEON
+  __asm__("" : "+w"(x));
+#elif GPURED__GNU
+  __asm__("" : "+m"(x));
+#else
+  volatile double v = x;
+  x = v;
+#endif
+  return x;
+}
+
+GPURED__INLINE float gpured__mul_f32(float a, float b) { return gpured__keep_f32(a * b); }
+GPURED__INLINE double gpured__mul_f64(double a, double b) { return gpured__keep_f64(a * b); }
+
+/* The caller's floating-point mode, replaced by the default one (nearest even, subnormals kept)
+ * while a call runs. */
+typedef struct gpured__mode {
+  uint64_t saved;
+} gpured__mode;
+
+#if !defined(__SSE2__) && !defined(__aarch64__)
+#include <fenv.h>
+#endif
+
+GPURED__INLINE gpured__mode gpured__mode_enter(void) {
+  gpured__mode m;
+#if defined(__SSE2__) && GPURED__GNU
+  m.saved = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(0x1f80u);
+#elif defined(__aarch64__) && GPURED__GNU
+  uint64_t zero = 0;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(m.saved));
+  __asm__ volatile("msr fpcr, %0" : : "r"(zero) : "memory");
+#else
+  m.saved = (uint64_t)fegetround();
+  if (m.saved != (uint64_t)FE_TONEAREST) fesetround(FE_TONEAREST);
+#endif
+  return m;
+}
+
+GPURED__INLINE void gpured__mode_leave(gpured__mode m) {
+#if defined(__SSE2__) && GPURED__GNU
+  __builtin_ia32_ldmxcsr((unsigned)m.saved);
+#elif defined(__aarch64__) && GPURED__GNU
+  __asm__ volatile("msr fpcr, %0" : : "r"(m.saved) : "memory");
+#else
+  if (m.saved != (uint64_t)FE_TONEAREST) fesetround((int)m.saved);
+#endif
+}
+
+/* ============================================================================================== */
+/* 5  Scalars                                                                                     */
+/* ============================================================================================== */
+/*
+ * Bit patterns, the 16-bit floats, canonical NaN, min and max with the order's rules. f16 and bf16
+ * are rounded from a double, in which every f32 is exact, so that there is one rounding whatever
+ * the accumulator.
+ */
+GPURED__INLINE uint32_t gpured__bits_f32(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+
+GPURED__INLINE float gpured__from_bits_f32(uint32_t u) {
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
+
+GPURED__INLINE uint64_t gpured__bits_f64(double x) {
+  uint64_t u;
+  memcpy(&u, &x, 8);
+  return u;
+}
+
+GPURED__INLINE double gpured__from_bits_f64(uint64_t u) {
+  double x;
+  memcpy(&x, &u, 8);
+  return x;
+}
+
+GPURED__INLINE int gpured__isnan_f32(float x) {
+  return (gpured__bits_f32(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+GPURED__INLINE int gpured__isnan_f64(double x) {
+  return (gpured__bits_f64(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+}
+
+/* NaN, infinity: everything whose exponent is all ones. */
+GPURED__INLINE int gpured__isfinite_f32(float x) {
+  return (gpured__bits_f32(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+GPURED__INLINE int gpured__isfinite_f64(double x) {
+  return (gpured__bits_f64(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+}
+
+GPURED__INLINE float gpured__quiet_nan_f32(void) { return gpured__from_bits_f32(0x7fc00000u); }
+GPURED__INLINE double gpured__quiet_nan_f64(void) {
+  return gpured__from_bits_f64(0x7ff8000000000000u);
+}
+GPURED__INLINE float gpured__infinity_f32(void) { return gpured__from_bits_f32(0x7f800000u); }
+GPURED__INLINE double gpured__infinity_f64(void) {
+  return gpured__from_bits_f64(0x7ff0000000000000u);
+}
+GPURED__INLINE float gpured__sqrt_f32(float x) { return sqrtf(x); }
+GPURED__INLINE double gpured__sqrt_f64(double x) { return sqrt(x); }
+GPURED__INLINE float gpured__fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+GPURED__INLINE double gpured__fma_f64(double a, double b, double c) { return fma(a, b, c); }
+
+/* binary16 to f32, exact: subnormals are scaled by 2^-24. */
+GPURED__INLINE float gpured__from_f16(uint16_t h) {
+  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, fraction = h & 1023u;
+  if (exponent == 31u) return gpured__from_bits_f32(sign | 0x7f800000u | fraction << 13);
+  if (exponent != 0) return gpured__from_bits_f32(sign | (exponent + 112u) << 23 | fraction << 13);
+  return gpured__from_bits_f32(gpured__bits_f32((float)fraction * 5.9604644775390625e-8f) | sign);
+}
+
+GPURED__INLINE float gpured__from_bf16(uint16_t h) {
+  return gpured__from_bits_f32((uint32_t)h << 16);
+}
+
+/* Rounds |x|, given as the bits of a double, to a multiple of 2^(shift - 1075 + exponent), nearest
+ * even, and returns how many. */
+GPURED__INLINE uint64_t gpured__round_shift(uint64_t significand, int shift) {
+  uint64_t half, rest, q;
+  if (shift > 54) return 0; /* below half of the smallest step */
+  q = significand >> shift;
+  rest = significand & (((uint64_t)1 << shift) - 1);
+  half = (uint64_t)1 << (shift - 1);
+  return q + (rest > half || (rest == half && (q & 1u)));
+}
+
+/* A double rounded to a 16-bit float of `fraction` stored bits and the given exponent bias. The
+ * carry out of the fraction moves into the exponent by itself, also from subnormal to normal and
+ * from the largest number to infinity. */
+GPURED__INLINE uint16_t gpured__to_16(double x, int fraction, int bias) {
+  uint64_t u = gpured__bits_f64(x), m = u & 0xfffffffffffffu;
+  uint16_t sign = (uint16_t)(u >> 48 & 0x8000u);
+  int top = 2 * bias + 1, e = (int)(u >> 52 & 0x7ffu);
+  uint16_t infinity = (uint16_t)((unsigned)top << fraction);
+  uint64_t r;
+  if (e == 0x7ff && m) return (uint16_t)(infinity | 1u << (fraction - 1));
+  if (e - 1023 + bias >= top) return (uint16_t)(sign | infinity);
+  if (e == 0) return sign;
+  e = e - 1023 + bias;
+  m |= (uint64_t)1 << 52;
+  if (e > 0)
+    r = gpured__round_shift(m, 52 - fraction) + ((uint64_t)(e - 1) << fraction);
+  else
+    r = gpured__round_shift(m, 52 - fraction + 1 - e);
+  return (uint16_t)(sign | (uint16_t)r);
+}
+
+GPURED__INLINE uint16_t gpured__to_f16(double x) { return gpured__to_16(x, 10, 15); }
+GPURED__INLINE uint16_t gpured__to_bf16(double x) { return gpured__to_16(x, 7, 127); }
+
+/* NaN wins, -0 < +0. Equal values differ at most in the sign of zero, where and-ing (or-ing) the
+ * bits picks the right one. */
+GPURED__INLINE float gpured__max_f32(float a, float b) {
+  if (a > b) return a;
+  if (b > a) return b;
+  if (a == b) return gpured__from_bits_f32(gpured__bits_f32(a) & gpured__bits_f32(b));
+  return gpured__quiet_nan_f32();
+}
+
+GPURED__INLINE double gpured__max_f64(double a, double b) {
+  if (a > b) return a;
+  if (b > a) return b;
+  if (a == b) return gpured__from_bits_f64(gpured__bits_f64(a) & gpured__bits_f64(b));
+  return gpured__quiet_nan_f64();
+}
+
+GPURED__INLINE size_t gpured__dtype_size(int32_t dtype) {
+  static const unsigned char size[11] = {0, 4, 8, 2, 2, 1, 1, 4, 4, 8, 8};
+  return dtype >= 1 && dtype <= 10 ? size[dtype] : 0;
+}
+
+GPURED__INLINE int gpured__is_float(int32_t dtype) {
+  return dtype >= GPURED_F32 && dtype <= GPURED_BF16;
+}
+
+GPURED__INLINE int gpured__is_signed(int32_t dtype) {
+  return dtype == GPURED_I8 || dtype == GPURED_I32 || dtype == GPURED_I64;
+}
+
+GPURED__INLINE int64_t gpured__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+GPURED__INLINE int64_t gpured__ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/* ============================================================================================== */
+/* 6  Tensors                                                                                     */
+/* ============================================================================================== */
+/*
+ * Sizes, extents in memory and overlap. Everything is 64-bit and checked, because shapes come from
+ * files and strides may be zero: a tensor of 2^62 elements can be one float.
+ */
+GPURED__INLINE gpured_status gpured__mul_size(int64_t a, int64_t b, int64_t *out) {
+  if (b != 0 && a > INT64_MAX / b) return GPURED_ERR_OVERFLOW;
+  *out = a * b;
+  return GPURED_OK;
+}
+
+/* The number of elements of ndim extents, none negative. */
+GPURED__FUNC gpured_status gpured__count(int ndim, const int64_t *shape, int64_t *count) {
+  int i;
+  *count = 1;
+  for (i = 0; i < ndim; ++i)
+    if (shape[i] == 0) *count = 0;
+  if (*count == 0) return GPURED_OK;
+  for (i = 0; i < ndim; ++i)
+    if (gpured__mul_size(*count, shape[i], count)) return GPURED_ERR_OVERFLOW;
+  return GPURED_OK;
+}
+
+/* The bytes that a tensor touches, relative to its data pointer: [lo, hi). Only for a tensor with
+ * elements. */
+typedef struct gpured__span {
+  int64_t lo, hi;
+} gpured__span;
+
+GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *span) {
+  int64_t size = (int64_t)gpured__dtype_size(t->dtype), limit = INT64_MAX / 4, step, reach;
+  int i;
+  span->lo = 0;
+  span->hi = size;
+  for (i = 0; i < t->ndim; ++i) {
+    if (t->shape[i] <= 1 || t->strides[i] == 0) continue;
+    if (t->strides[i] < -(limit / size) || t->strides[i] > limit / size) return GPURED_ERR_OVERFLOW;
+    step = t->strides[i] * size;
+    if (gpured__mul_size(t->shape[i] - 1, step < 0 ? -step : step, &reach))
+      return GPURED_ERR_OVERFLOW;
+    if (reach > limit) return GPURED_ERR_OVERFLOW;
+    if (step < 0)
+      span->lo -= reach;
+    else
+      span->hi += reach;
+    if (span->hi - span->lo > limit) return GPURED_ERR_OVERFLOW;
+  }
+  return GPURED_OK;
+}
+
+/*
+ * Do two elements of t share memory? Answers 0 only when it is certain: each axis, taken by size of
+ * its stride, must step over everything that the finer ones reach. Outputs that interleave in other
+ * ways are refused.
+ */
+GPURED__FUNC int gpured__overlaps_itself(const gpured_tensor *t) {
+  int64_t stride[GPURED_MAX_NDIM], extent[GPURED_MAX_NDIM], s, n, reach = 0;
+  int i, j, count = 0;
+  for (i = 0; i < t->ndim; ++i) {
+    n = t->shape[i];
+    if (n <= 1) continue;
+    s = t->strides[i] < 0 ? -t->strides[i] : t->strides[i];
+    for (j = count++; j > 0 && stride[j - 1] > s; --j) {
+      stride[j] = stride[j - 1];
+      extent[j] = extent[j - 1];
+    }
+    stride[j] = s;
+    extent[j] = n;
+  }
+  for (i = 0; i < count; ++i) {
+    if (stride[i] <= reach) return 1;
+    reach += stride[i] * (extent[i] - 1);
+  }
+  return 0;
+}
+
+/*
+ * Where t lies modulo a period of `period` bytes: axes whose stride is a multiple of the period
+ * drop out, the others widen the window [*start, *start + width). Returns the width, or -1 when it
+ * reaches the period.
+ */
+GPURED__FUNC int64_t gpured__window(const gpured_tensor *t, int64_t period, int64_t *start) {
+  int64_t size = (int64_t)gpured__dtype_size(t->dtype), lo = 0, width = size, step, reach;
+  int i;
+  for (i = 0; i < t->ndim; ++i) {
+    step = t->strides[i] * size;
+    if (t->shape[i] <= 1 || step % period == 0) continue;
+    reach = (t->shape[i] - 1) * step;
+    lo += reach < 0 ? reach : 0;
+    width += reach < 0 ? -reach : reach;
+    if (width > period) return -1;
+  }
+  *start = (int64_t)((uintptr_t)t->data % (uintptr_t)period) + lo % period;
+  *start = (*start % period + period) % period;
+  return width;
+}
+
+/* Do a and b surely share no byte modulo the period? */
+GPURED__INLINE int gpured__apart(const gpured_tensor *a, const gpured_tensor *b, int64_t period) {
+  int64_t sa, sb, wa = gpured__window(a, period, &sa), wb = gpured__window(b, period, &sb), d;
+  if (wa < 0 || wb < 0) return 0;
+  d = (sb - sa + period) % period; /* from a's window forward to b's */
+  return d >= wa && period - d >= wb;
+}
+
+/*
+ * Do a and b share memory? Their byte ranges are compared first; when those meet, they may still
+ * interleave, as two columns of a matrix do: then each stride of either is tried as a period.
+ * Answers 0 only when it is certain.
+ */
+GPURED__FUNC int gpured__overlap(const gpured_tensor *a, const gpured_tensor *b) {
+  gpured__span sa, sb;
+  const gpured_tensor *t;
+  uintptr_t pa = (uintptr_t)a->data, pb = (uintptr_t)b->data;
+  int64_t step;
+  int i, side;
+  if (a->device != b->device || a->device_id != b->device_id) return 0;
+  if (gpured__extent(a, &sa) || gpured__extent(b, &sb)) return 1;
+  if (pa + (uintptr_t)sa.hi <= pb + (uintptr_t)sb.lo ||
+      pb + (uintptr_t)sb.hi <= pa + (uintptr_t)sa.lo)
+    return 0;
+  for (side = 0; side < 2; ++side) {
+    t = side ? b : a;
+    for (i = 0; i < t->ndim; ++i) {
+      step = t->strides[i] * (int64_t)gpured__dtype_size(t->dtype);
+      step = step < 0 ? -step : step;
+      if (t->shape[i] > 1 && step > 0 && gpured__apart(a, b, step)) return 0;
+    }
+  }
+  return 1;
+}
+
+/* Is b the very memory of a, element for element? */
+GPURED__FUNC int gpured__same_memory(const gpured_tensor *a, const gpured_tensor *b) {
+  int i;
+  if (a->data != b->data || a->ndim != b->ndim) return 0;
+  if (gpured__dtype_size(a->dtype) != gpured__dtype_size(b->dtype)) return 0;
+  for (i = 0; i < a->ndim; ++i)
+    if (a->shape[i] > 1 && a->strides[i] != b->strides[i]) return 0;
+  return 1;
+}
+
+/* ============================================================================================== */
+/* 7  Validation                                                                                  */
+/* ============================================================================================== */
+/*
+ * Everything that can be wrong with a call is found here, before any output is touched: pointers
+ * and enumerations, shapes, sizes, combinations, aliasing, backend, in this order for each tensor.
+ * `query` is set for workspace queries, where data does not exist yet.
+ */
+typedef struct gpured__call {
+  gpured_options o; /* the caller's options, completed */
+  int query;
+} gpured__call;
+
+GPURED__FUNC gpured_status gpured__check_options(const gpured_options *options, int query,
+                                                 gpured__call *call) {
+  call->query = query;
+  call->o = gpured_default_options();
+  if (!options) return GPURED_OK;
+  if (options->struct_size != sizeof call->o) return GPURED_ERR_ARG;
+  call->o = *options;
+  if (call->o.backend < GPURED_BACKEND_AUTO || call->o.backend > GPURED_BACKEND_CUDA)
+    return GPURED_ERR_ARG;
+  if (call->o.precision < GPURED_PRECISION_AUTO || call->o.precision > GPURED_PRECISION_TENSOR)
+    return GPURED_ERR_ARG;
+  if (call->o.acc_dtype < 0 || call->o.acc_dtype > GPURED_U64) return GPURED_ERR_ARG;
+  if (call->o.threads < 0 || call->o.ddof < 0) return GPURED_ERR_ARG;
+  if (!call->o.alloc != !call->o.dealloc) return GPURED_ERR_ARG;
+  if ((uintptr_t)call->o.workspace % 64 != 0) return GPURED_ERR_ARG;
+  if (!call->o.workspace && call->o.workspace_bytes) return GPURED_ERR_ARG;
+  return GPURED_OK;
+}
+
+GPURED__FUNC gpured_status gpured__check_tensor(const gpured_tensor *t, int query) {
+  gpured__span span;
+  int64_t count;
+  int i;
+  if (!t) return GPURED_ERR_ARG;
+  if (!gpured__dtype_size(t->dtype)) return GPURED_ERR_ARG;
+  if (t->device != GPURED_CPU && t->device != GPURED_CUDA_DEVICE) return GPURED_ERR_ARG;
+  if (t->device_id < 0) return GPURED_ERR_ARG;
+  if (t->ndim < 0 || t->ndim > GPURED_MAX_NDIM) return GPURED_ERR_SHAPE;
+  for (i = 0; i < t->ndim; ++i)
+    if (t->shape[i] < 0) return GPURED_ERR_SHAPE;
+  if (gpured__count(t->ndim, t->shape, &count)) return GPURED_ERR_OVERFLOW;
+  if (count == 0) return GPURED_OK;
+  if (gpured__extent(t, &span)) return GPURED_ERR_OVERFLOW;
+  if (query) return GPURED_OK;
+  if (!t->data || (uintptr_t)t->data % gpured__dtype_size(t->dtype) != 0) return GPURED_ERR_ARG;
+  return GPURED_OK;
+}
+
+/* An output that does not overlap itself nor any of the inputs. */
+GPURED__FUNC gpured_status gpured__check_output(const gpured_tensor *out,
+                                                const gpured_tensor *const *inputs,
+                                                int inputs_count, int query) {
+  int64_t count, other;
+  int i;
+  gpured__count(out->ndim, out->shape, &count);
+  if (count == 0) return GPURED_OK;
+  if (gpured__overlaps_itself(out)) return GPURED_ERR_ALIAS;
+  if (query) return GPURED_OK;
+  for (i = 0; i < inputs_count; ++i) {
+    if (!inputs[i]) continue;
+    gpured__count(inputs[i]->ndim, inputs[i]->shape, &other);
+    if (other && gpured__overlap(inputs[i], out)) return GPURED_ERR_ALIAS;
+  }
+  return GPURED_OK;
+}
+
+/* Which backend runs a call on these tensors. A build without the CUDA unit has the CPU alone. */
+GPURED__FUNC gpured_status gpured__check_backend(const gpured__call *call,
+                                                 const gpured_tensor *const *tensors, int count) {
+  int i;
+  for (i = 0; i < count; ++i)
+    if (tensors[i] && tensors[i]->device != GPURED_CPU) return GPURED_ERR_NO_BACKEND;
+  return call->o.backend == GPURED_BACKEND_CUDA ? GPURED_ERR_NO_BACKEND : GPURED_OK;
+}
+
+/* The classes of docs/ORDER.md section 1. */
+enum { GPURED__VALUE, GPURED__REAL, GPURED__INDEX, GPURED__TRUTH };
+
+GPURED__INLINE int gpured__op_class(int op) {
+  switch (op) {
+    case GPURED_MEAN:
+    case GPURED_NORM2:
+    case GPURED_LOGSUMEXP:
+    case GPURED_VAR:
+    case GPURED_STD:
+      return GPURED__REAL;
+    case GPURED_ARGMIN:
+    case GPURED_ARGMAX:
+    case GPURED_COUNT_NONZERO:
+      return GPURED__INDEX;
+    case GPURED_ANY:
+    case GPURED_ALL:
+      return GPURED__TRUTH;
+    default:
+      return GPURED__VALUE;
+  }
+}
+
+/* The accumulators that kernels exist for. */
+enum { GPURED__F32, GPURED__F64, GPURED__U64, GPURED__TYPES };
+
+/* The accumulator of an operation on elements of a dtype, or an error. */
+GPURED__FUNC gpured_status gpured__choose_acc(int op, int32_t dtype, int32_t wanted, int *acc) {
+  int cls = gpured__op_class(op), wide = dtype == GPURED_F64 || wanted == GPURED_F64;
+  if (gpured__is_float(dtype)) {
+    if (wanted != 0 && wanted != GPURED_F64 && wanted != GPURED_F32) return GPURED_ERR_UNSUPPORTED;
+    if (wanted == GPURED_F32 && dtype == GPURED_F64) return GPURED_ERR_UNSUPPORTED;
+    *acc = wide ? GPURED__F64 : GPURED__F32;
+    if (cls == GPURED__TRUTH || op == GPURED_COUNT_NONZERO) *acc = GPURED__U64;
+    return GPURED_OK;
+  }
+  if (wanted != 0) return GPURED_ERR_UNSUPPORTED;
+  *acc = cls == GPURED__REAL ? GPURED__F64 : GPURED__U64;
+  return GPURED_OK;
+}
+
+/* May a result of op on elements of dtype be stored as `out`, `n` being the length of the
+ * sequences? */
+GPURED__FUNC gpured_status gpured__check_out_dtype(int op, int32_t dtype, int32_t out, int64_t n) {
+  switch (gpured__op_class(op)) {
+    case GPURED__REAL:
+      return gpured__is_float(out) ? GPURED_OK : GPURED_ERR_UNSUPPORTED;
+    case GPURED__TRUTH:
+      return gpured__is_float(out) ? GPURED_ERR_UNSUPPORTED : GPURED_OK;
+    case GPURED__INDEX:
+      if (out != GPURED_I64 && out != GPURED_I32) return GPURED_ERR_UNSUPPORTED;
+      return out == GPURED_I32 && n > INT32_MAX ? GPURED_ERR_OVERFLOW : GPURED_OK;
+    default:
+      return gpured__is_float(dtype) == gpured__is_float(out) ? GPURED_OK : GPURED_ERR_UNSUPPORTED;
+  }
+}
+
+/* ============================================================================================== */
+/* 8  Planning                                                                                    */
+/* ============================================================================================== */
+/*
+ * A plan is the call without its tensors: loops over kept axes, and the reduced sequence as loops
+ * over strides, axes of extent 1 dropped and neighbours merged where they step as one. Layouts that
+ * mean the same memory give the same plan, so every backend sees few shapes.
+ */
+enum { GPURED__IN, GPURED__OUT, GPURED__WEIGHT, GPURED__OPERANDS };
+
+typedef struct gpured__axis {
+  int64_t n;
+  int64_t stride[GPURED__OPERANDS]; /* in elements */
+} gpured__axis;
+
+/* What is done to an element while it is converted to the accumulator's type. BIAS maps signed
+ * integers to unsigned ones in the same order, so that one comparison serves both. */
+enum { GPURED__PLAIN, GPURED__ABS, GPURED__NONZERO, GPURED__BIAS, GPURED__SQUARE };
+
+typedef struct gpured__plan {
+  int op, kernel, acc, fetch, ddof;
+  unsigned flags;
+  int32_t in_dtype, out_dtype;
+  const void *in;
+  void *out;
+  const void *weight; /* NULL, or a second operand in the accumulator's type, contiguous along the
+                         sequence (Dot) */
+  int64_t outputs;    /* sequences */
+  int64_t n;          /* length of each */
+  int kept_count, line_count;
+  gpured__axis kept[GPURED_MAX_NDIM];
+  gpured__axis line[GPURED_MAX_NDIM]; /* the reduced (or scanned) sequence, outermost first */
+} gpured__plan;
+
+/* What a kernel does with a sequence. The first group folds lanes over blocks of 256, the second
+ * has blocks of 1024. */
+enum {
+  GPURED__ADD,
+  GPURED__ADD_ABS,
+  GPURED__ADD_SQUARE,
+  GPURED__DOT,
+  GPURED__MUL,
+  GPURED__MIN,
+  GPURED__MAX,
+  GPURED__MAX_ABS,
+  GPURED__ARG_MIN,
+  GPURED__ARG_MAX,
+  GPURED__LSE,
+  GPURED__MOMENTS
+};
+
+GPURED__INLINE int64_t gpured__block_size(int kernel) {
+  return kernel >= GPURED__ARG_MIN ? 1024 : 256;
+}
+
+/* The kernel of an operation. Integers have their absolute values taken while they are fetched. */
+GPURED__FUNC int gpured__kernel_of(int op, int is_float) {
+  switch (op) {
+    case GPURED_PROD:
+      return GPURED__MUL;
+    case GPURED_MIN:
+    case GPURED_ALL:
+      return GPURED__MIN;
+    case GPURED_MAX:
+    case GPURED_ANY:
+      return GPURED__MAX;
+    case GPURED_SUMSQ:
+    case GPURED_NORM2:
+      return GPURED__ADD_SQUARE;
+    case GPURED_NORM1:
+      return is_float ? GPURED__ADD_ABS : GPURED__ADD;
+    case GPURED_ABSMAX:
+      return is_float ? GPURED__MAX_ABS : GPURED__MAX;
+    case GPURED_ARGMIN:
+      return GPURED__ARG_MIN;
+    case GPURED_ARGMAX:
+      return GPURED__ARG_MAX;
+    case GPURED_LOGSUMEXP:
+      return GPURED__LSE;
+    case GPURED_VAR:
+    case GPURED_STD:
+      return GPURED__MOMENTS;
+    default:
+      return GPURED__ADD;
+  }
+}
+
+/* Appends an axis to a list, merging it into the one before it where both step as one. */
+GPURED__FUNC void gpured__add_axis(gpured__axis *list, int *count, const gpured__axis *axis) {
+  gpured__axis *last = list + *count - 1;
+  int i, merge = *count > 0;
+  if (axis->n == 1) return;
+  for (i = 0; merge && i < GPURED__OPERANDS; ++i)
+    if (last->stride[i] != axis->n * axis->stride[i]) merge = 0;
+  if (!merge) {
+    list[(*count)++] = *axis;
+    return;
+  }
+  last->n *= axis->n;
+  for (i = 0; i < GPURED__OPERANDS; ++i) last->stride[i] = axis->stride[i];
+}
+
+/* How elements are fetched for an operation: docs/ORDER.md section 1, the last paragraph. */
+GPURED__FUNC int gpured__choose_fetch(int op, int32_t dtype) {
+  if (gpured__op_class(op) == GPURED__TRUTH || op == GPURED_COUNT_NONZERO) return GPURED__NONZERO;
+  if (gpured__is_float(dtype)) return GPURED__PLAIN;
+  if (op == GPURED_NORM1 || op == GPURED_ABSMAX) return GPURED__ABS;
+  if (!gpured__is_signed(dtype)) return GPURED__PLAIN;
+  if (op == GPURED_MIN || op == GPURED_MAX || op == GPURED_ARGMIN || op == GPURED_ARGMAX)
+    return GPURED__BIAS;
+  return GPURED__PLAIN;
+}
+
+GPURED__INLINE void gpured__plan_operands(gpured__plan *p, int op, const gpured_tensor *in,
+                                          const gpured_tensor *out) {
+  memset(p, 0, sizeof *p);
+  p->op = op;
+  p->in_dtype = in->dtype;
+  p->out_dtype = out->dtype;
+  p->in = in->data;
+  p->out = out->data;
+  p->fetch = gpured__choose_fetch(op, in->dtype);
+  p->outputs = 1;
+  p->n = 1;
+}
+
+/* Matches out's axes with the kept axes of in: dropped, kept with extent 1, or one element for one
+ * result. Strides of out go to stride[] in the numbering of in. */
+GPURED__FUNC gpured_status gpured__match_out(const gpured_tensor *in, uint32_t axes,
+                                             const gpured_tensor *out, int64_t *stride) {
+  int i, j = 0, kept = 0, one = 1, keepdims = out->ndim == in->ndim;
+  for (i = 0; i < in->ndim; ++i) {
+    stride[i] = 0;
+    if (!(axes >> i & 1u)) ++kept;
+    if (!(axes >> i & 1u) && in->shape[i] != 1) one = 0;
+  }
+  for (i = 0; i < out->ndim; ++i)
+    if (out->shape[i] != 1) one = 0;
+  if (one) return GPURED_OK;
+  if (!keepdims && out->ndim != kept) return GPURED_ERR_SHAPE;
+  for (i = 0; i < in->ndim; ++i) {
+    int reduced = (int)(axes >> i & 1u);
+    if (reduced && !keepdims) continue;
+    if (out->shape[j] != (reduced ? 1 : in->shape[i])) return GPURED_ERR_SHAPE;
+    stride[i] = reduced ? 0 : out->strides[j];
+    ++j;
+  }
+  return GPURED_OK;
+}
+
+/* The loops of a reduction. weight_stride: for each axis of `in`, or NULL. */
+GPURED__FUNC gpured_status gpured__plan_loops(gpured__plan *p, const gpured_tensor *in,
+                                              uint32_t axes, const gpured_tensor *out,
+                                              const int64_t *weight_stride) {
+  int64_t out_stride[GPURED_MAX_NDIM];
+  gpured__axis axis;
+  gpured_status st = gpured__match_out(in, axes, out, out_stride);
+  int i;
+  if (st) return st;
+  for (i = 0; i < in->ndim; ++i) {
+    memset(&axis, 0, sizeof axis);
+    axis.n = in->shape[i];
+    axis.stride[GPURED__IN] = in->strides[i];
+    axis.stride[GPURED__OUT] = out_stride[i];
+    axis.stride[GPURED__WEIGHT] = weight_stride ? weight_stride[i] : 0;
+    if (axes >> i & 1u) {
+      gpured__mul_size(p->n, axis.n, &p->n);
+      gpured__add_axis(p->line, &p->line_count, &axis);
+    } else {
+      gpured__mul_size(p->outputs, axis.n, &p->outputs);
+      gpured__add_axis(p->kept, &p->kept_count, &axis);
+    }
+  }
+  return GPURED_OK;
+}
+
+GPURED__FUNC gpured_status gpured__plan_reduce(gpured__plan *p, int op, const gpured_tensor *in,
+                                               uint32_t axes, const gpured_tensor *out,
+                                               const gpured__call *call) {
+  gpured_status st;
+  gpured__plan_operands(p, op, in, out);
+  p->ddof = call->o.ddof;
+  st = gpured__plan_loops(p, in, axes, out, NULL);
+  if (st) return st;
+  st = gpured__choose_acc(op, in->dtype, call->o.acc_dtype, &p->acc);
+  if (st) return st;
+  p->kernel = gpured__kernel_of(op, p->acc != GPURED__U64);
+  if (p->n == 0 && p->outputs > 0 && (op == GPURED_ARGMIN || op == GPURED_ARGMAX))
+    return GPURED_ERR_SHAPE;
+  return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
+}
+
+GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpured_tensor *in,
+                                             int axis_index, unsigned flags,
+                                             const gpured_tensor *out, const gpured__call *call) {
+  gpured__axis axis;
+  gpured_status st;
+  int64_t size_in = (int64_t)gpured__dtype_size(in->dtype),
+          size_out = (int64_t)gpured__dtype_size(out->dtype);
+  int i;
+  gpured__plan_operands(p, op, in, out);
+  p->flags = flags;
+  if (out->ndim != in->ndim) return GPURED_ERR_SHAPE;
+  for (i = 0; i < in->ndim; ++i) {
+    if (out->shape[i] != in->shape[i]) return GPURED_ERR_SHAPE;
+    memset(&axis, 0, sizeof axis);
+    axis.n = in->shape[i];
+    axis.stride[GPURED__IN] = in->strides[i];
+    axis.stride[GPURED__OUT] = out->strides[i];
+    if (i != axis_index) {
+      gpured__mul_size(p->outputs, axis.n, &p->outputs);
+      gpured__add_axis(p->kept, &p->kept_count, &axis);
+      continue;
+    }
+    p->n = axis.n;
+    if ((flags & GPURED_SCAN_REVERSE) && axis.n > 0) { /* start at the last element and step back */
+      if (p->outputs && p->in)
+        p->in = (const char *)p->in + (axis.n - 1) * axis.stride[GPURED__IN] * size_in;
+      if (p->outputs && p->out)
+        p->out = (char *)p->out + (axis.n - 1) * axis.stride[GPURED__OUT] * size_out;
+      axis.stride[GPURED__IN] = -axis.stride[GPURED__IN];
+      axis.stride[GPURED__OUT] = -axis.stride[GPURED__OUT];
+    }
+    p->line[0] = axis;
+    p->line_count = 1;
+  }
+  st = gpured__choose_acc(op, in->dtype, call->o.acc_dtype, &p->acc);
+  if (st) return st;
+  p->kernel = gpured__kernel_of(op, p->acc != GPURED__U64);
+  return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
+}
+
+/* ============================================================================================== */
+/* 9  The order                                                                                   */
+/* ============================================================================================== */
+/*
+ * What docs/ORDER.md fixes, as data: blocks, nodes of the adjacent-pair tree, and the constants of
+ * exp and log. A node is what one subtree of blocks has become: 16 lanes (folds), a pair
+ * (logsumexp), mean and M2 with a count (variance), or a value with its index (arg). The tree over
+ * any number of blocks is a binary counter: bit l of `count` says that stack[l] holds a subtree of
+ * 2^l blocks, and a new block carries like an addition of one.
+ */
+enum {
+  GPURED__LANES = 16,
+  GPURED__BLOCK = 256,
+  GPURED__WIDE_BLOCK = 1024,
+  GPURED__GEMM_BLOCK = 128
+};
+enum { GPURED__DEPTH = 57 };
+
+typedef union gpured__lanes {
+  float f32[GPURED__LANES];
+  double f64[GPURED__LANES];
+  uint64_t u64[GPURED__LANES];
+} gpured__lanes;
+
+typedef struct gpured__node {
+  gpured__lanes v;
+  int64_t n; /* elements (variance), index (arg) */
+} gpured__node;
+
+typedef struct gpured__state {
+  int64_t count; /* blocks */
+  gpured__node stack[GPURED__DEPTH];
+} gpured__state;
+
+/* A pair of logsumexp: s * exp(m). */
+typedef struct gpured__pair_f32 {
+  float m, s;
+} gpured__pair_f32;
+
+typedef struct gpured__pair_f64 {
+  double m, s;
+} gpured__pair_f64;
+
+/*
+ * exp and log of docs/ORDER.md section 8. C: minimax fit of e^r for |r| <= ln(2)/2; L[i] = 2 / (2i
+ * + 1), the series of 2 atanh(s). As bit patterns, because C++11 has no hexadecimal floats.
+ */
+enum {
+  GPURED__SHIFT_f32 = 23,
+  GPURED__SHIFT_f64 = 52,
+  GPURED__EXP_TOP_f32 = 6,
+  GPURED__EXP_TOP_f64 = 11
+};
+enum { GPURED__LOG_TOP_f32 = 5, GPURED__LOG_TOP_f64 = 10 };
+static const uint32_t gpured__exp_c_f32[7] = {0x3f800000u, 0x3f800000u, 0x3f000000u, 0x3e2aaa6fu,
+                                              0x3d2aaab6u, 0x3c090561u, 0x3ab654c9u};
+static const uint32_t gpured__log_l_f32[6] = {0x40000000u, 0x3f2aaaabu, 0x3ecccccdu,
+                                              0x3e924925u, 0x3e638e39u, 0x3e3a2e8cu};
+static const uint64_t gpured__exp_c_f64[12] = {
+    0x3ff0000000000000u, 0x3ff0000000000000u, 0x3fe0000000000001u, 0x3fc555555555554du,
+    0x3fa5555555553ce5u, 0x3f811111111144cfu, 0x3f56c16c178a6fd9u, 0x3f2a01a018c37243u,
+    0x3efa019b8c667f1bu, 0x3ec71de59f0ab925u, 0x3e92891c3b32a8e4u, 0x3e5aeabcfb5467ffu};
+static const uint64_t gpured__log_l_f64[11] = {
+    0x4000000000000000u, 0x3fe5555555555555u, 0x3fd999999999999au, 0x3fd2492492492492u,
+    0x3fcc71c71c71c71cu, 0x3fc745d1745d1746u, 0x3fc3b13b13b13b14u, 0x3fc1111111111111u,
+    0x3fbe1e1e1e1e1e1eu, 0x3fbaf286bca1af28u, 0x3fb8618618618618u};
+enum {
+  GPURED__CUT,
+  GPURED__MAGIC,
+  GPURED__LOG2E,
+  GPURED__LN2_HI,
+  GPURED__LN2_LO,
+  GPURED__SQRT_HALF
+};
+static const uint32_t gpured__constants_f32[6] = {0xc2ac0000u, 0x4b400000u, 0x3fb8aa3bu,
+                                                  0x3f317200u, 0x35bfbe8eu, 0x3f3504f3u};
+static const uint64_t gpured__constants_f64[6] = {0xc086180000000000u, 0x4338000000000000u,
+                                                  0x3ff71547652b82feu, 0x3fe62e42fefa3800u,
+                                                  0x3d2ef35793c76730u, 0x3fe6a09e667f3bcdu};
+
+/* ---- Tables of kernels: section 10 fills one for each accumulator type and vector level ---- */
+
+/* What happens to an element of a product before it is reduced. */
+typedef struct gpured__epilogue {
+  double alpha;
+  int scaled;     /* is alpha not 1? */
+  int rows_first; /* which bias is added by the fma: bias_m, which is the rows' unless the operands
+                     were exchanged */
+  int map, is_signed;
+} gpured__epilogue;
+
+/* One column of one block of 128 rows. */
+typedef struct gpured__partial {
+  union {
+    float f32[2];
+    double f64[2];
+    uint64_t u64[2];
+  } value;
+  int64_t index;
+} gpured__partial;
+
+typedef struct gpured__kernels {
+  void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
+               int64_t index);
+  void (*push)(int kernel, gpured__state *st, const gpured__node *block);
+  void (*close)(int kernel, gpured__state *st, gpured__node *out);
+  void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
+  void (*gemm_tile)(void *tile, int64_t cols, int64_t rows, const void *a, const void *b,
+                    int64_t k);
+  void (*epilogue)(void *tile, int64_t ld, int64_t rows, int64_t cols, const gpured__epilogue *ep,
+                   const void *row_bias, const void *column_bias);
+  void (*gemm_columns)(int kernel, int how, const void *tile, int64_t ld, int64_t rows,
+                       int64_t cols, int64_t first_row, gpured__partial *out, int64_t stride);
+  void (*fetch)(void *dst, const void *src, int32_t dtype, int64_t stride, int64_t n, int how);
+  void (*put)(void *dst, int32_t dtype, int64_t stride, const void *src, int64_t n, int how);
+  int mr, nr;  /* the register tile of gemm_tile */
+  size_t size; /* of the accumulator */
+} gpured__kernels;
+
+typedef struct gpured__scan_kernels {
+  void (*tile)(int kernel, const void *x, void *y, int64_t n, const void *before, void *total);
+  void (*start)(int kernel, void *carry);
+  void (*next)(int kernel, void *carry, void *before);
+  void (*add)(int kernel, void *carry, const void *total);
+  void (*expand)(void *dst, const void *src, int64_t n);
+  void (*collapse)(void *dst, const void *src, int64_t n);
+  size_t size; /* of an element of the scan */
+} gpured__scan_kernels;
+
+/* A tile of the scan is 16^3 elements; 13 levels of 16 above it are enough for 2^63. */
+enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 13 };
+enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
+
+#endif /* sections 4 to 9 */
+
+#if defined(GPURED__NESTED) && !defined(GPURED__PASS) /* one level: section 10 for each type */
+#define GPURED__PASS 32
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 64
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 1
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 132
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 164
+#include GPURED_HEADER_NAME
+#undef GPURED__LEVEL
+#undef GPURED__WIDTH
+#undef GPURED__GEMM_MR
+#undef GPURED__GEMM_RV
+#endif
+
+#ifdef GPURED__PASS
+/* ============================================================================================== */
+/* 10  Kernels (compiled again for each accumulator type and each vector level)                   */
+/* ============================================================================================== */
+/*
+ * Section 11 includes this file once for each pair of type and level, with GPURED__PASS (32, 64:
+ * floats; 1: integers; 132, 164: the pairs of logsumexp), GPURED__WIDTH (bytes of a vector, 0 for
+ * scalars) and GPURED__LEVEL (the suffix of names) set. The code is written on GPURED__V, a vector
+ * of GPURED__W elements, or a scalar where there are none; a row of 16 lanes is GPURED__NV of them.
+ * That is what makes the bits the same at every width: a lane never meets another one before the
+ * fold.
+ */
+#if GPURED__PASS == 132
+#define GPURED__T gpured__pair_f32
+#define GPURED__TN p32
+#define GPURED__MEMBER f32
+#elif GPURED__PASS == 164
+#define GPURED__T gpured__pair_f64
+#define GPURED__TN p64
+#define GPURED__MEMBER f64
+#elif GPURED__PASS == 32
+#define GPURED__T float
+#define GPURED__I int32_t
+#define GPURED__U uint32_t
+#define GPURED__TN f32
+#define GPURED__ESIZE 4
+#elif GPURED__PASS == 64
+#define GPURED__T double
+#define GPURED__I int64_t
+#define GPURED__U uint64_t
+#define GPURED__TN f64
+#define GPURED__ESIZE 8
+#elif GPURED__PASS == 1
+#define GPURED__T uint64_t
+#define GPURED__I int64_t
+#define GPURED__U uint64_t
+#define GPURED__TN u64
+#define GPURED__ESIZE 8
+#endif
+#define GPURED__FLOAT (GPURED__PASS == 32 || GPURED__PASS == 64)
+
+#define GPURED__N(name) \
+  GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
+#define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
+
+#if GPURED__PASS < 100
+/* ---- 10.1  Vectors ---- */
+
+#if GPURED__WIDTH == 0
+#define GPURED__W 1
+typedef GPURED__T GPURED__N(v);
+typedef GPURED__U GPURED__N(uv);
+typedef int GPURED__N(mask);
+#define GPURED__SPLAT(x) (x)
+#else
+#define GPURED__W (GPURED__WIDTH / GPURED__ESIZE)
+typedef GPURED__T GPURED__N(v) __attribute__((vector_size(GPURED__WIDTH)));
+typedef GPURED__U GPURED__N(uv) __attribute__((vector_size(GPURED__WIDTH)));
+typedef GPURED__I GPURED__N(mask) __attribute__((vector_size(GPURED__WIDTH)));
+#if GPURED__WIDTH / GPURED__ESIZE == 2
+#define GPURED__SPLAT(x) \
+  { x, x }
+#elif GPURED__WIDTH / GPURED__ESIZE == 4
+#define GPURED__SPLAT(x) \
+  { x, x, x, x }
+#elif GPURED__WIDTH / GPURED__ESIZE == 8
+#define GPURED__SPLAT(x) \
+  { x, x, x, x, x, x, x, x }
+#else
+#define GPURED__SPLAT(x) \
+  { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+#endif
+#endif
+#define GPURED__V GPURED__N(v)
+#define GPURED__UV GPURED__N(uv)
+#define GPURED__NV (GPURED__LANES / GPURED__W)
+
+GPURED__INLINE GPURED__V GPURED__N(splat)(GPURED__T x) {
+  GPURED__V v = GPURED__SPLAT(x);
+  return v;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(load)(const GPURED__T *p) {
+  GPURED__V v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+GPURED__INLINE void GPURED__N(store)(GPURED__T *p, GPURED__V v) { memcpy(p, &v, sizeof v); }
+
+/* Reinterpretation of bits, and the choice by a mask. */
+#if GPURED__WIDTH == 0
+GPURED__INLINE GPURED__UV GPURED__N(as_u)(GPURED__V v) {
+  GPURED__UV u;
+  memcpy(&u, &v, sizeof u);
+  return u;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(as_v)(GPURED__UV u) {
+  GPURED__V v;
+  memcpy(&v, &u, sizeof v);
+  return v;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(select)(GPURED__N(mask) m, GPURED__V a, GPURED__V b) {
+  return m ? a : b;
+}
+#else
+GPURED__INLINE GPURED__UV GPURED__N(as_u)(GPURED__V v) { return (GPURED__UV)v; }
+GPURED__INLINE GPURED__V GPURED__N(as_v)(GPURED__UV u) { return (GPURED__V)u; }
+GPURED__INLINE GPURED__V GPURED__N(select)(GPURED__N(mask) m, GPURED__V a, GPURED__V b) {
+  return (GPURED__V)(((GPURED__UV)m & (GPURED__UV)a) | (~(GPURED__UV)m & (GPURED__UV)b));
+}
+#endif
+
+/* A rounded product that nothing is fused with (section 4); the fused one. */
+GPURED__INLINE GPURED__V GPURED__N(mul)(GPURED__V a, GPURED__V b) {
+  GPURED__V p = a * b;
+#if GPURED__FLOAT
+#if GPURED__WIDTH == 0
+  p = GPURED__S(keep)(p);
+#elif GPURED__WIDTH == 64
+  __asm__("" : "+v"(p));
+#elif GPURED__X86
+  __asm__("" : "+x"(p));
+#else
+  __asm__("" : "+w"(p));
+#endif
+#endif
+  return p;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(fma)(GPURED__V a, GPURED__V b, GPURED__V c) {
+#if !GPURED__FLOAT
+  return a * b + c;
+#elif GPURED__WIDTH == 0 && GPURED__PASS == 32
+  return fmaf(a, b, c);
+#elif GPURED__WIDTH == 0
+  return fma(a, b, c);
+#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  return (GPURED__V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  return (GPURED__V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif GPURED__X86 && GPURED__WIDTH == 32 && GPURED__PASS == 32
+  return (GPURED__V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  return (GPURED__V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#elif GPURED__NEON && GPURED__PASS == 32
+  return (GPURED__V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif GPURED__NEON
+  return (GPURED__V)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+#else /* SSE2 has no fma: lane by lane through libm, which rounds once */
+  int i;
+  for (i = 0; i < GPURED__W; ++i) {
+#if GPURED__PASS == 32
+    c[i] = fmaf(a[i], b[i], c[i]);
+#else
+    c[i] = fma(a[i], b[i], c[i]);
+#endif
+  }
+  return c;
+#endif
+}
+
+#if GPURED__FLOAT
+#define GPURED__SIGN ((GPURED__U)1 << (GPURED__ESIZE * 8 - 1))
+#define GPURED__CONST(name) \
+  GPURED__N(splat)          \
+  (GPURED__S(from_bits)(GPURED__JOIN(gpured__constants_, GPURED__TN)[GPURED__##name]))
+#define GPURED__CONST_U(u) GPURED__N(as_u)(GPURED__N(splat)(GPURED__S(from_bits)(u)))
+
+GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) {
+  return GPURED__N(as_v)(GPURED__N(as_u)(v) & ~GPURED__CONST_U(GPURED__SIGN));
+}
+
+/* NaN wins, -0 < +0: as gpured__max_f32 in section 5. min(a, b) = -max(-a, -b) holds here to the
+ * bit but for the NaN. */
+GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
+#if GPURED__WIDTH == 0
+  return GPURED__S(max)(a, b);
+#else
+  GPURED__UV gt = (GPURED__UV)(a > b), lt = (GPURED__UV)(a < b), eq = (GPURED__UV)(a == b);
+  GPURED__UV ua = (GPURED__UV)a, ub = (GPURED__UV)b;
+  GPURED__UV nan = (GPURED__UV)GPURED__N(splat)(GPURED__S(quiet_nan)());
+  return (GPURED__V)((gt & ua) | (lt & ub) | (eq & ua & ub) | (~(gt | lt | eq) & nan));
+#endif
+}
+
+GPURED__INLINE GPURED__V GPURED__N(neg)(GPURED__V v) {
+  return GPURED__N(as_v)(GPURED__N(as_u)(v) ^ GPURED__CONST_U(GPURED__SIGN));
+}
+
+GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
+  return GPURED__N(neg)(GPURED__N(max)(GPURED__N(neg)(a), GPURED__N(neg)(b)));
+}
+
+/* exp(d) for d <= 0, docs/ORDER.md section 8. */
+GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
+  const GPURED__V magic = GPURED__CONST(MAGIC), zero = GPURED__N(splat)(0);
+  const int shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN);
+  GPURED__V t = GPURED__N(fma)(d, GPURED__CONST(LOG2E), magic), n = t - magic, r, p;
+  int i = GPURED__JOIN(GPURED__EXP_TOP_, GPURED__TN);
+  r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_HI)), d);
+  r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_LO)), r);
+  p = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i]));
+  while (--i >= 0)
+    p = GPURED__N(fma)(p, r, GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i])));
+  p = GPURED__N(as_v)(GPURED__N(as_u)(p) + (GPURED__N(as_u)(t) << shift));
+  return GPURED__N(select)(d < GPURED__CONST(CUT), zero, p);
+}
+
+/* log(z) for finite z >= 1, section 8. One value at a time: it runs once for each result. */
+GPURED__FUNC GPURED__T GPURED__N(log)(GPURED__T z) {
+  const GPURED__U *k = GPURED__JOIN(gpured__constants_, GPURED__TN), *l = GPURED__S(log_l);
+  const int shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN);
+  int i = GPURED__JOIN(GPURED__LOG_TOP_, GPURED__TN);
+  GPURED__U ix = GPURED__S(bits)(z) - k[GPURED__SQRT_HALF], mask = ((GPURED__U)1 << shift) - 1;
+  GPURED__T e = (GPURED__T)(ix >> shift),
+            w = GPURED__S(from_bits)((ix & mask) + k[GPURED__SQRT_HALF]);
+  GPURED__T f = w - 1, s = f / (w + 1), q = GPURED__S(mul)(s, s), p = GPURED__S(from_bits)(l[i]);
+  while (--i >= 1) p = GPURED__S(fma)(p, q, GPURED__S(from_bits)(l[i]));
+  p = GPURED__S(mul)(p, q);
+  p = GPURED__S(fma)(s, p, 2 * s);
+  p = GPURED__S(fma)(e, GPURED__S(from_bits)(k[GPURED__LN2_LO]), p);
+  return GPURED__S(fma)(e, GPURED__S(from_bits)(k[GPURED__LN2_HI]), p);
+}
+#else
+GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) { return v; }
+GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
+  return GPURED__N(select)(a > b, a, b);
+}
+GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
+  return GPURED__N(select)(a < b, a, b);
+}
+#endif
+
+/* ---- 10.2  Folds: blocks of 256 ---- */
+
+/* What an absent element is. For Dot this is the pad of the first operand; the second is padded
+ * with 1. */
+GPURED__INLINE GPURED__T GPURED__N(neutral)(int kernel) {
+  switch (kernel) {
+#if GPURED__FLOAT
+    case GPURED__MUL:
+      return 1;
+    case GPURED__MIN:
+      return GPURED__S(infinity)();
+    case GPURED__MAX:
+      return -GPURED__S(infinity)();
+    case GPURED__MAX_ABS:
+      return 0;
+    default:
+      return GPURED__S(from_bits)(GPURED__SIGN);
+#else
+    case GPURED__MUL:
+      return 1;
+    case GPURED__MIN:
+      return UINT64_MAX;
+    default:
+      return 0;
+#endif
+  }
+}
+
+/* An element that starts a lane, an element that joins one, and two lanes combined. */
+GPURED__INLINE GPURED__V GPURED__N(first)(int kernel, GPURED__V x, GPURED__V w) {
+  switch (kernel) {
+    case GPURED__ADD_SQUARE:
+      return GPURED__N(mul)(x, x);
+    case GPURED__DOT:
+      return GPURED__N(mul)(x, w);
+    case GPURED__ADD_ABS:
+    case GPURED__MAX_ABS:
+      return GPURED__N(abs)(x);
+    default:
+      return x;
+  }
+}
+
+GPURED__INLINE GPURED__V GPURED__N(combine)(int kernel, GPURED__V a, GPURED__V b) {
+  switch (kernel) {
+    case GPURED__MUL:
+      return GPURED__N(mul)(a, b);
+    case GPURED__MIN:
+      return GPURED__N(min)(a, b);
+    case GPURED__MAX:
+    case GPURED__MAX_ABS:
+      return GPURED__N(max)(a, b);
+    default:
+      return a + b;
+  }
+}
+
+GPURED__INLINE GPURED__V GPURED__N(step)(int kernel, GPURED__V acc, GPURED__V x, GPURED__V w) {
+  switch (kernel) {
+    case GPURED__ADD_SQUARE:
+      return GPURED__N(fma)(x, x, acc);
+    case GPURED__DOT:
+      return GPURED__N(fma)(x, w, acc);
+    default:
+      return GPURED__N(combine)(kernel, acc, GPURED__N(first)(kernel, x, w));
+  }
+}
+
+/* One row of 16 elements into 16 lanes; `w` is read for Dot alone. */
+GPURED__INLINE void GPURED__N(row)(int kernel, int start, GPURED__V *acc, const GPURED__T *x,
+                                   const GPURED__T *w) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) {
+    GPURED__V xv = GPURED__N(load)(x + i * GPURED__W), wv = xv;
+    if (kernel == GPURED__DOT) wv = GPURED__N(load)(w + i * GPURED__W);
+    acc[i] = start ? GPURED__N(first)(kernel, xv, wv) : GPURED__N(step)(kernel, acc[i], xv, wv);
+  }
+}
+
+/* The last, incomplete row of a block, filled up with neutral elements. */
+GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
+                                       GPURED__T fill) {
+  int i;
+  for (i = 0; i < GPURED__LANES; ++i) row[i] = x && i < count ? x[i] : fill;
+}
+
+/* The lanes of one block of n <= 256 elements. */
+GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__T *lanes, const GPURED__T *x,
+                                     const GPURED__T *w, int64_t n) {
+  GPURED__V acc[GPURED__NV];
+  GPURED__T pad[GPURED__LANES], pad_w[GPURED__LANES];
+  int64_t r, rows = n / GPURED__LANES;
+  int i, rest = (int)(n % GPURED__LANES);
+  if (rest > 0) {
+    GPURED__N(pad_row)(pad, x + n - rest, rest, GPURED__N(neutral)(kernel));
+    GPURED__N(pad_row)(pad_w, w ? w + n - rest : NULL, rest, 1);
+  }
+  if (rows == 0) {
+    GPURED__N(row)(kernel, 1, acc, pad, pad_w);
+  } else {
+    GPURED__N(row)(kernel, 1, acc, x, w);
+    for (r = 1; r < rows; ++r)
+      GPURED__N(row)(kernel, 0, acc, x + r * GPURED__LANES, w ? w + r * GPURED__LANES : NULL);
+    if (rest > 0) GPURED__N(row)(kernel, 0, acc, pad, pad_w);
+  }
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(lanes + i * GPURED__W, acc[i]);
+}
+
+GPURED__INLINE void GPURED__N(combine_lanes)(int kernel, GPURED__T *a, const GPURED__T *b) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__LANES; i += GPURED__W)
+    GPURED__N(store)
+    (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
+}
+
+/* Two scalars combined. */
+GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
+#if GPURED__FLOAT
+  if (kernel == GPURED__MIN) return -GPURED__S(max)(-a, -b);
+  if (kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) return GPURED__S(max)(a, b);
+  return kernel == GPURED__MUL ? GPURED__S(mul)(a, b) : a + b;
+#else
+  if (kernel == GPURED__MIN) return a < b ? a : b;
+  if (kernel == GPURED__MAX) return a > b ? a : b;
+  return kernel == GPURED__MUL ? a * b : a + b;
+#endif
+}
+
+/* ---- 10.3  Nodes and the tree ---- */
+
+#if GPURED__FLOAT
+/* The merge of two pairs, section 4 of docs/ORDER.md. */
+GPURED__FUNC void GPURED__N(merge_pair)(GPURED__T *m1, GPURED__T *s1, GPURED__T m2, GPURED__T s2) {
+  GPURED__T d[GPURED__W];
+  int i;
+  if (GPURED__S(isnan)(*m1) || GPURED__S(isnan)(m2)) {
+    *m1 = GPURED__S(quiet_nan)();
+    *s1 = 1;
+    return;
+  }
+  if (*m1 == m2) {
+    *m1 = GPURED__S(max)(*m1, m2);
+    *s1 = *s1 + s2;
+    return;
+  }
+  for (i = 0; i < GPURED__W; ++i) d[i] = *m1 > m2 ? m2 - *m1 : *m1 - m2;
+  GPURED__N(store)(d, GPURED__N(exp)(GPURED__N(load)(d)));
+  *s1 = *m1 > m2 ? GPURED__S(fma)(s2, d[0], *s1) : GPURED__S(fma)(*s1, d[0], s2);
+  *m1 = *m1 > m2 ? *m1 : m2;
+}
+
+/* Chan's update, section 5. lanes[0] is the mean, lanes[1] the sum of squared deviations. */
+GPURED__FUNC void GPURED__N(merge_moments)(gpured__node *a, const gpured__node *b) {
+  GPURED__T *x = a->v.GPURED__TN;
+  const GPURED__T *y = b->v.GPURED__TN;
+  int64_t n = a->n + b->n;
+  GPURED__T delta = y[0] - x[0], r = (GPURED__T)b->n / (GPURED__T)n;
+  GPURED__T q = GPURED__S(mul)(delta, delta), w = GPURED__S(mul)((GPURED__T)a->n, r);
+  x[0] = GPURED__S(fma)(delta, r, x[0]);
+  x[1] = GPURED__S(fma)(q, w, x[1] + y[1]);
+  a->n = n;
+}
+#endif
+
+/* Does value b beat a, which stands before it? */
+GPURED__INLINE int GPURED__N(beats)(int kernel, GPURED__T b, GPURED__T a) {
+#if GPURED__FLOAT
+  if (GPURED__S(isnan)(a)) return 0;
+  if (GPURED__S(isnan)(b)) return 1;
+#endif
+  return kernel == GPURED__ARG_MAX ? b > a : b < a;
+}
+
+/* a = a combined with b, a being the earlier subtree. */
+GPURED__FUNC void GPURED__N(combine_nodes)(int kernel, gpured__node *a, const gpured__node *b) {
+  switch (kernel) {
+#if GPURED__FLOAT
+    case GPURED__LSE:
+      GPURED__N(merge_pair)
+      (&a->v.GPURED__TN[0], &a->v.GPURED__TN[1], b->v.GPURED__TN[0], b->v.GPURED__TN[1]);
+      break;
+    case GPURED__MOMENTS:
+      GPURED__N(merge_moments)(a, b);
+      break;
+#endif
+    case GPURED__ARG_MIN:
+    case GPURED__ARG_MAX:
+      if (GPURED__N(beats)(kernel, b->v.GPURED__TN[0], a->v.GPURED__TN[0])) *a = *b;
+      break;
+    case GPURED__MUL:
+      GPURED__N(combine_lanes)(GPURED__MUL, a->v.GPURED__TN, b->v.GPURED__TN);
+      break;
+    case GPURED__MIN:
+      GPURED__N(combine_lanes)(GPURED__MIN, a->v.GPURED__TN, b->v.GPURED__TN);
+      break;
+    case GPURED__MAX:
+    case GPURED__MAX_ABS:
+      GPURED__N(combine_lanes)(GPURED__MAX, a->v.GPURED__TN, b->v.GPURED__TN);
+      break;
+    default:
+      GPURED__N(combine_lanes)(GPURED__ADD, a->v.GPURED__TN, b->v.GPURED__TN);
+  }
+}
+
+/* Adds a subtree of one block to the counter; the carry combines equal subtrees, the earlier one on
+ * the left. */
+GPURED__FUNC void GPURED__N(push)(int kernel, gpured__state *st, const gpured__node *block) {
+  int level = 0;
+  gpured__node *top = &st->stack[0];
+  if (!(st->count & 1)) {
+    *top = *block;
+  } else {
+    GPURED__N(combine_nodes)(kernel, top, block);
+    for (level = 1; st->count >> level & 1; ++level)
+      GPURED__N(combine_nodes)(kernel, &st->stack[level], &st->stack[level - 1]);
+    st->stack[level] = st->stack[level - 1];
+  }
+  ++st->count;
+}
+
+/* The tree over everything pushed: what is left over combines from the latest to the earliest. */
+GPURED__FUNC void GPURED__N(close)(int kernel, gpured__state *st, gpured__node *out) {
+  int level = 0, have = 0;
+  for (level = 0; level < GPURED__DEPTH && st->count >> level; ++level) {
+    if (!(st->count >> level & 1)) continue;
+    if (have) GPURED__N(combine_nodes)(kernel, &st->stack[level], out);
+    *out = st->stack[level];
+    have = 1;
+  }
+}
+
+/* The fold by halving stride, as scalars: its last steps are narrower than any vector. */
+GPURED__FUNC GPURED__T GPURED__N(fold)(int kernel, const GPURED__T *lanes) {
+  GPURED__T t[GPURED__LANES];
+  int h, l;
+  memcpy(t, lanes, sizeof t);
+  for (h = GPURED__LANES / 2; h > 0; h /= 2)
+    for (l = 0; l < h; ++l) t[l] = GPURED__N(combine_one)(kernel, t[l], t[l + h]);
+  return t[0];
+}
+
+/* Reduce of n <= 1024 elements to a scalar, as logsumexp, variance and arg use it inside a block.
+ */
+GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, int64_t n) {
+  GPURED__T lanes[4][GPURED__LANES];
+  int b, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
+  for (b = 0; b < blocks; ++b)
+    GPURED__N(block)
+    (kernel, lanes[b], x + b * GPURED__BLOCK, NULL,
+     gpured__min_i64(GPURED__BLOCK, n - b * GPURED__BLOCK));
+  if (blocks > 1) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[1]);
+  if (blocks > 3) GPURED__N(combine_lanes)(kernel, lanes[2], lanes[3]);
+  if (blocks > 2) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[2]);
+  return GPURED__N(fold)(kernel, lanes[0]);
+}
+
+/* The extreme value of at most 1024 elements. */
+GPURED__FUNC GPURED__T GPURED__N(extreme)(int kernel, const GPURED__T *x, int64_t n) {
+  if (kernel == GPURED__ARG_MIN) return GPURED__N(reduce_wide)(GPURED__MIN, x, n);
+  return GPURED__N(reduce_wide)(GPURED__MAX, x, n);
+}
+
+/* ---- 10.4  Feeding a sequence: n elements that begin at a block's border ---- */
+
+GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
+                                         const GPURED__T *w, int64_t n) {
+  gpured__node node;
+  node.n = 0;
+  for (; n >= GPURED__BLOCK; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
+    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, GPURED__BLOCK);
+    GPURED__N(push)(kernel, st, &node);
+    if (w) w += GPURED__BLOCK;
+  }
+  if (n > 0) {
+    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, n);
+    GPURED__N(push)(kernel, st, &node);
+  }
+}
+
+/* The best of each block is found by value, and its place looked up only if it beats what is known.
+ */
+GPURED__FUNC void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x, int64_t n,
+                                      int64_t index) {
+  gpured__node node;
+  int64_t len, i;
+  for (; n > 0; n -= len, x += len, index += len) {
+    len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
+    node.v.GPURED__TN[0] = GPURED__N(extreme)(kernel, x, len);
+    if (st->count && !GPURED__N(beats)(kernel, node.v.GPURED__TN[0], st->stack[0].v.GPURED__TN[0]))
+      continue;
+    for (i = 0; i < len - 1; ++i) {
+#if GPURED__FLOAT
+      if (GPURED__S(isnan)(node.v.GPURED__TN[0]) ? GPURED__S(isnan)(x[i])
+                                                 : x[i] == node.v.GPURED__TN[0])
+        break;
+#else
+      if (x[i] == node.v.GPURED__TN[0]) break;
+#endif
+    }
+    node.n = index + i;
+    st->stack[0] = node; /* order-free: one node is the whole tree */
+    st->count = 1;
+  }
+}
+
+#if GPURED__FLOAT
+/* out[i] = exp(x[i] - m), n <= 1024. */
+GPURED__INLINE void GPURED__N(exp_all)(GPURED__T *out, const GPURED__T *x, GPURED__T m, int64_t n) {
+  GPURED__T last[GPURED__W];
+  int64_t i, full = n - n % GPURED__W;
+  for (i = 0; i < full; i += GPURED__W)
+    GPURED__N(store)(out + i, GPURED__N(exp)(GPURED__N(load)(x + i) - GPURED__N(splat)(m)));
+  if (full == n) return;
+  for (i = 0; i < GPURED__W; ++i) last[i] = full + i < n ? x[full + i] - m : 0;
+  GPURED__N(store)(last, GPURED__N(exp)(GPURED__N(load)(last)));
+  for (i = full; i < n; ++i) out[i] = last[i - full];
+}
+
+GPURED__FUNC void GPURED__N(feed_lse)(gpured__state *st, const GPURED__T *x, int64_t n) {
+  GPURED__T e[GPURED__WIDE_BLOCK];
+  gpured__node node;
+  int64_t len;
+  node.n = 0;
+  for (; n > 0; n -= len, x += len) {
+    len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
+    node.v.GPURED__TN[0] = GPURED__N(extreme)(GPURED__MAX, x, len);
+    node.v.GPURED__TN[1] = 1;
+    if (GPURED__S(isfinite)(node.v.GPURED__TN[0])) {
+      GPURED__N(exp_all)(e, x, node.v.GPURED__TN[0], len);
+      node.v.GPURED__TN[1] = GPURED__N(reduce_wide)(GPURED__ADD, e, len);
+    }
+    GPURED__N(push)(GPURED__LSE, st, &node);
+  }
+}
+
+GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x, int64_t n) {
+  GPURED__T d[GPURED__WIDE_BLOCK], mean;
+  gpured__node node;
+  int64_t len, i;
+  for (; n > 0; n -= len, x += len) {
+    len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
+    mean = GPURED__N(reduce_wide)(GPURED__ADD, x, len) / (GPURED__T)len;
+    for (i = 0; i < len; ++i) d[i] = x[i] - mean;
+    node.v.GPURED__TN[0] = mean;
+    node.v.GPURED__TN[1] = GPURED__N(reduce_wide)(GPURED__ADD_SQUARE, d, len);
+    node.n = len;
+    GPURED__N(push)(GPURED__MOMENTS, st, &node);
+  }
+}
+#endif
+
+/* Every kernel by its number; each case is a copy of the inlined body with the number a constant.
+ */
+GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
+                                  const void *weight, int64_t n, int64_t index) {
+  const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
+  switch (kernel) {
+    case GPURED__ADD:
+      GPURED__N(feed_fold)(GPURED__ADD, st, x, NULL, n);
+      break;
+    case GPURED__ADD_SQUARE:
+      GPURED__N(feed_fold)(GPURED__ADD_SQUARE, st, x, NULL, n);
+      break;
+    case GPURED__DOT:
+      GPURED__N(feed_fold)(GPURED__DOT, st, x, w, n);
+      break;
+    case GPURED__MUL:
+      GPURED__N(feed_fold)(GPURED__MUL, st, x, NULL, n);
+      break;
+    case GPURED__MIN:
+      GPURED__N(feed_fold)(GPURED__MIN, st, x, NULL, n);
+      break;
+    case GPURED__MAX:
+      GPURED__N(feed_fold)(GPURED__MAX, st, x, NULL, n);
+      break;
+    case GPURED__ARG_MIN:
+      GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
+      break;
+    case GPURED__ARG_MAX:
+      GPURED__N(feed_arg)(GPURED__ARG_MAX, st, x, n, index);
+      break;
+#if GPURED__FLOAT
+    case GPURED__ADD_ABS:
+      GPURED__N(feed_fold)(GPURED__ADD_ABS, st, x, NULL, n);
+      break;
+    case GPURED__MAX_ABS:
+      GPURED__N(feed_fold)(GPURED__MAX_ABS, st, x, NULL, n);
+      break;
+    case GPURED__LSE:
+      GPURED__N(feed_lse)(st, x, n);
+      break;
+    case GPURED__MOMENTS:
+      GPURED__N(feed_moments)(st, x, n);
+      break;
+#endif
+    default:
+      break;
+  }
+}
+
+/* The value of a closed tree over n elements, by docs/ORDER.md section 3. Indices are in the node.
+ */
+GPURED__FUNC void GPURED__N(result)(int op, int kernel, const gpured__node *node, int64_t n,
+                                    int ddof, void *out) {
+  const GPURED__T *v = node->v.GPURED__TN;
+  GPURED__T y = v[0];
+  if (kernel < GPURED__ARG_MIN) y = GPURED__N(fold)(kernel, v);
+#if GPURED__FLOAT
+  switch (op) {
+    case GPURED_MEAN:
+      y = y / (GPURED__T)n;
+      break;
+    case GPURED_NORM2:
+      y = GPURED__S(sqrt)(y);
+      break;
+    case GPURED_LOGSUMEXP:
+      y = GPURED__S(isfinite)(y) ? y + GPURED__N(log)(v[1]) : y;
+      break;
+    case GPURED_VAR:
+    case GPURED_STD:
+      y = v[1] / (GPURED__T)(n > ddof ? n - ddof : 0);
+      if (op == GPURED_STD) y = GPURED__S(sqrt)(y);
+      break;
+    default:
+      break;
+  }
+#else
+  (void)op;
+  (void)n;
+  (void)ddof;
+#endif
+  memcpy(out, &y, sizeof y);
+}
+
+/* ---- 10.5  Scan ---- */
+
+/* What stands in for an element of a scan that does not exist: it changes no bit of the other one,
+ * so the formulas need no cases. */
+GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) { return GPURED__N(neutral)(kernel); }
+
+#else /* the pairs of logsumexp: the scan alone, on the merge of the float pass of the same level \
+       */
+
+GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
+  (void)kernel;
+  GPURED__JOIN(GPURED__JOIN(gpured__merge_pair_, GPURED__MEMBER), GPURED__JOIN(_, GPURED__LEVEL))
+  (&a.m, &a.s, b.m, b.s);
+  return a;
+}
+
+GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
+  GPURED__T none;
+  (void)kernel;
+  none.m = -GPURED__JOIN(gpured__infinity_, GPURED__MEMBER)();
+  none.s = 0;
+  return none;
+}
+#endif
+
+/* The offset-doubling scan of one group, in place. */
+GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__T *v) {
+  int o, p;
+#if GPURED__PASS < 100
+  GPURED__UNROLL
+#endif
+  for (o = 1; o < GPURED__LANES; o *= 2) {
+#if GPURED__PASS < 100
+    GPURED__UNROLL
+#endif
+    for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(combine_one)(kernel, v[p - o], v[p]);
+  }
+}
+
+/* y = the scan of n <= 256 elements x, without what came before: H_0, and E_1 of its groups to
+ * `prefix`; returns the total. */
+GPURED__INLINE GPURED__T GPURED__N(scan_block)(int kernel, const GPURED__T *x, GPURED__T *y,
+                                               int64_t n, GPURED__T *prefix) {
+  GPURED__T v[GPURED__LANES], totals[GPURED__LANES];
+  int64_t g, groups = gpured__ceil_div(n, GPURED__LANES);
+  int i, len;
+  for (g = 0; g < GPURED__LANES; ++g) totals[g] = GPURED__N(nothing)(kernel);
+  for (g = 0; g < groups; ++g) {
+    len = (int)gpured__min_i64(GPURED__LANES, n - g * GPURED__LANES);
+    for (i = 0; i < GPURED__LANES; ++i)
+      v[i] = i < len ? x[g * GPURED__LANES + i] : GPURED__N(nothing)(kernel);
+    GPURED__N(group)(kernel, v);
+    totals[g] = v[GPURED__LANES - 1];
+    for (i = 0; i < len; ++i) y[g * GPURED__LANES + i] = v[i];
+  }
+  GPURED__N(group)(kernel, totals);
+  prefix[0] = GPURED__N(nothing)(kernel);
+  for (g = 1; g < GPURED__LANES; ++g) prefix[g] = totals[g - 1];
+  return totals[GPURED__LANES - 1];
+}
+
+/* Totals of equal pieces, level by level: `stage[s]` holds the values of the current group after s
+ * steps of the doubling. */
+typedef struct GPURED__N(level) {
+  GPURED__T stage[5][GPURED__LANES];
+  GPURED__T before; /* E of the next level for this group */
+  int count;
+} GPURED__N(level);
+
+/* The exclusive prefix of the next piece at the lowest level. */
+GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(level) * lv) {
+  if (lv->count == 0) return lv->before;
+  return GPURED__N(combine_one)(kernel, lv->before, lv->stage[4][lv->count - 1]);
+}
+
+/* Adds a total to a level; returns 1 when its group is complete (the group's total is then
+ * stage[4][15]). */
+GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURED__T total) {
+  int p = lv->count++, s, o;
+  lv->stage[0][p] = total;
+  for (s = 0, o = 1; s < 4; ++s, o *= 2)
+    lv->stage[s + 1][p] = p >= o
+                              ? GPURED__N(combine_one)(kernel, lv->stage[s][p - o], lv->stage[s][p])
+                              : lv->stage[s][p];
+  return lv->count == GPURED__LANES;
+}
+
+/* The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the tile's
+ * total. */
+GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, const GPURED__T *x, GPURED__T *y,
+                                                     int64_t n, GPURED__T before) {
+  GPURED__T prefix[GPURED__LANES], e2, e1;
+  GPURED__N(level) lv;
+  int64_t b, i, len;
+  lv.before = before;
+  lv.count = 0;
+  for (b = 0; b < n; b += GPURED__BLOCK) {
+    len = gpured__min_i64(GPURED__BLOCK, n - b);
+    e2 = GPURED__N(level_prefix)(kernel, &lv);
+    (void)GPURED__N(level_add)(kernel, &lv,
+                               GPURED__N(scan_block)(kernel, x + b, y + b, len, prefix));
+    e1 = e2;
+    for (i = 0; i < len; ++i) {
+      if (i > 0 && i % GPURED__LANES == 0)
+        e1 = GPURED__N(combine_one)(kernel, e2, prefix[i / GPURED__LANES]);
+      y[b + i] = GPURED__N(combine_one)(kernel, e1, y[b + i]);
+    }
+  }
+  return lv.stage[4][lv.count - 1];
+}
+
+GPURED__FUNC void GPURED__N(scan_tile)(int kernel, const void *in, void *out, int64_t n,
+                                       const void *before, void *total) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out, sum, e;
+  memcpy(&e, before, sizeof e);
+  switch (kernel) {
+#if GPURED__PASS < 100
+    case GPURED__MUL:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, x, y, n, e);
+      break;
+    case GPURED__MIN:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, x, y, n, e);
+      break;
+    case GPURED__MAX:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, x, y, n, e);
+      break;
+#endif
+    default:
+      sum = GPURED__N(scan_tile_inline)(GPURED__ADD, x, y, n, e);
+  }
+  memcpy(total, &sum, sizeof sum);
+}
+
+/* The levels above the tiles. `start` clears them; `next` gives E_3 of the next tile; `add` takes
+ * its total. */
+GPURED__FUNC void GPURED__N(carry_start)(int kernel, void *carry) {
+  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
+  int k;
+  for (k = 0; k < GPURED__CARRY_LEVELS; ++k) {
+    lv[k].before = GPURED__N(nothing)(kernel);
+    lv[k].count = 0;
+  }
+}
+
+GPURED__FUNC void GPURED__N(carry_next)(int kernel, void *carry, void *before) {
+  GPURED__T e = GPURED__N(level_prefix)(kernel, (GPURED__N(level) *)carry);
+  memcpy(before, &e, sizeof e);
+}
+
+GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *total) {
+  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
+  GPURED__T sum;
+  int k = 0;
+  memcpy(&sum, total, sizeof sum);
+  while (GPURED__N(level_add)(kernel, &lv[k], sum)) {
+    sum = lv[k].stage[4][GPURED__LANES - 1];
+    ++k;
+  }
+  for (; k > 0; --k) { /* completed levels begin a new group */
+    lv[k - 1].before = GPURED__N(level_prefix)(kernel, &lv[k]);
+    lv[k - 1].count = 0;
+  }
+}
+
+#if GPURED__PASS < 100
+/* ---- 10.6  GEMM-reduce ---- */
+
+/*
+ * tile[r][c] continues the chains of rows x columns: MR x NR registers over k steps of packed
+ * panels. a is [k][MR], b is [k][NR]; tile rows are `ld` apart. No chain is ever split: the
+ * accumulators come from the tile and go back to it.
+ */
+#define GPURED__MR GPURED__GEMM_MR
+#define GPURED__RV GPURED__GEMM_RV
+#define GPURED__NR (GPURED__RV * GPURED__W)
+
+GPURED__INLINE void GPURED__N(micro)(GPURED__T *tile, int64_t ld, const GPURED__T *a,
+                                     const GPURED__T *b, int64_t k) {
+  GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
+  int i, j;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__MR; ++i) {
+    GPURED__UNROLL
+    for (j = 0; j < GPURED__RV; ++j) acc[i][j] = GPURED__N(load)(tile + i * ld + j * GPURED__W);
+  }
+  for (; k > 0; --k, a += GPURED__MR, b += GPURED__NR) {
+    GPURED__UNROLL
+    for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__MR; ++i) {
+      GPURED__V av = GPURED__N(splat)(a[i]);
+      GPURED__UNROLL
+      for (j = 0; j < GPURED__RV; ++j) acc[i][j] = GPURED__N(fma)(av, bv[j], acc[i][j]);
+    }
+  }
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__MR; ++i) {
+    GPURED__UNROLL
+    for (j = 0; j < GPURED__RV; ++j) GPURED__N(store)(tile + i * ld + j * GPURED__W, acc[i][j]);
+  }
+}
+
+/* One block of 128 rows by `cols` columns (a multiple of NR): all micro tiles over one chunk of k.
+ */
+GPURED__FUNC void GPURED__N(gemm_tile)(void *tile, int64_t cols, int64_t rows, const void *a,
+                                       const void *b, int64_t k) {
+  int64_t i, j;
+  for (j = 0; j < cols; j += GPURED__NR)
+    for (i = 0; i < rows; i += GPURED__MR)
+      GPURED__N(micro)
+      ((GPURED__T *)tile + i * cols + j, cols, (const GPURED__T *)a + i * k,
+       (const GPURED__T *)b + j * k, k);
+}
+
+/* alpha, biases and map, docs/ORDER.md section 7.2, in place. */
+GPURED__FUNC void GPURED__N(epilogue)(void *data, int64_t ld, int64_t rows, int64_t cols,
+                                      const gpured__epilogue *ep, const void *row_bias,
+                                      const void *column_bias) {
+#if GPURED__FLOAT
+  const GPURED__T alpha = (GPURED__T)ep->alpha, *rb = (const GPURED__T *)row_bias,
+                  *cb = (const GPURED__T *)column_bias;
+  int64_t i, j;
+  for (i = 0; i < rows; ++i) {
+    GPURED__T *row = (GPURED__T *)data + i * ld;
+    for (j = 0; j < cols; ++j) {
+      GPURED__T t = row[j];
+      if (ep->rows_first) {
+        if (rb)
+          t = GPURED__S(fma)(alpha, t, rb[i]);
+        else if (ep->scaled)
+          t = GPURED__S(mul)(alpha, t);
+        if (cb) t = t + cb[j];
+      } else {
+        if (cb)
+          t = GPURED__S(fma)(alpha, t, cb[j]);
+        else if (ep->scaled)
+          t = GPURED__S(mul)(alpha, t);
+        if (rb) t = t + rb[i];
+      }
+      if (ep->map == GPURED_MAP_SQUARE) t = GPURED__S(mul)(t, t);
+      if (ep->map == GPURED_MAP_ABS) t = GPURED__S(from_bits)(GPURED__S(bits)(t) & ~GPURED__SIGN);
+      row[j] = t;
+    }
+  }
+#else
+  int64_t i, j;
+  (void)row_bias;
+  (void)column_bias;
+  for (i = 0; i < rows; ++i) {
+    uint64_t *row = (uint64_t *)data + i * ld;
+    for (j = 0; j < cols; ++j) {
+      if (ep->map == GPURED_MAP_SQUARE) row[j] = row[j] * row[j];
+      if (ep->map == GPURED_MAP_ABS && ep->is_signed && row[j] >> 63) row[j] = 0u - row[j];
+    }
+  }
+#endif
+}
+
+/* How a value enters a result: |v|, v * v, or biased for signed comparison. */
+GPURED__INLINE GPURED__T GPURED__N(enter)(int how, GPURED__T v) {
+  switch (how) {
+#if GPURED__FLOAT
+    case GPURED__ABS:
+      return GPURED__S(from_bits)(GPURED__S(bits)(v) & ~GPURED__SIGN);
+    case GPURED__SQUARE:
+      return GPURED__S(mul)(v, v);
+#else
+    case GPURED__ABS:
+      return v >> 63 ? 0u - v : v;
+    case GPURED__SQUARE:
+      return v * v;
+    case GPURED__BIAS:
+      return v ^ (uint64_t)1 << 63;
+#endif
+    default:
+      return v;
+  }
+}
+
+/* The fold by halving stride of up to 128 values of one column, absent ones being neutral. */
+GPURED__INLINE GPURED__T GPURED__N(fold_column)(int kernel, GPURED__T *v, int64_t rows) {
+  int h, l;
+  for (l = (int)rows; l < GPURED__GEMM_BLOCK; ++l) v[l] = GPURED__N(neutral)(kernel);
+  for (h = GPURED__GEMM_BLOCK / 2; h > 0; h /= 2)
+    for (l = 0; l < h; ++l) v[l] = GPURED__N(combine_one)(kernel, v[l], v[l + h]);
+  return v[0];
+}
+
+/* One column of a block as a node: the folded value; value and row (arg); the pair (logsumexp). */
+GPURED__INLINE void GPURED__N(column_node)(int kernel, GPURED__T *v, int64_t rows,
+                                           int64_t first_row, gpured__node *node) {
+  GPURED__T *out = node->v.GPURED__TN;
+  int64_t i;
+  node->n = 0;
+  if (kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX) {
+    out[0] = v[0];
+    for (i = 1; i < rows; ++i) {
+      if (!GPURED__N(beats)(kernel, v[i], out[0])) continue;
+      out[0] = v[i];
+      node->n = i;
+    }
+    node->n += first_row;
+    return;
+  }
+#if GPURED__FLOAT
+  if (kernel == GPURED__LSE) {
+    GPURED__T m = v[0];
+    for (i = 1; i < rows; ++i) m = GPURED__S(max)(m, v[i]);
+    out[0] = m;
+    out[1] = 1;
+    if (!GPURED__S(isfinite)(m)) return;
+    GPURED__N(exp_all)(v, v, m, rows);
+    out[1] = GPURED__N(fold_column)(GPURED__ADD, v, rows);
+    return;
+  }
+#endif
+  out[0] = GPURED__N(fold_column)(kernel, v, rows);
+}
+
+/* All columns of a block for one result; nodes are `stride` apart from column to column. */
+GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data, int64_t ld,
+                                          int64_t rows, int64_t cols, int64_t first_row,
+                                          gpured__partial *out, int64_t stride) {
+  const GPURED__T *tile = (const GPURED__T *)data;
+  GPURED__T v[GPURED__GEMM_BLOCK];
+  gpured__node node;
+  int64_t i, j;
+  for (j = 0; j < cols; ++j) {
+    for (i = 0; i < rows; ++i) v[i] = GPURED__N(enter)(how, tile[i * ld + j]);
+    GPURED__N(column_node)(kernel, v, rows, first_row, &node);
+    memcpy(&out[j * stride].value, node.v.GPURED__TN, 2 * sizeof(GPURED__T));
+    out[j * stride].index = node.n;
+  }
+}
+#undef GPURED__MR
+#undef GPURED__RV
+#undef GPURED__NR
+
+/* ---- 10.7  Elements in and out ---- */
+
+#define GPURED__FETCH(TYPE, VALUE)                                    \
+  do {                                                                \
+    const TYPE *p = (const TYPE *)src;                                \
+    for (i = 0; i < n; ++i, p += stride) dst[i] = (GPURED__T)(VALUE); \
+  } while (0)
+
+/* Converts n strided elements of a dtype to the accumulator's type; exact but for 64-bit integers
+ * to f64. */
+GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, int64_t stride,
+                                   int64_t n, int how) {
+  GPURED__T *dst = (GPURED__T *)out;
+  int64_t i;
+  switch (dtype) {
+#if GPURED__FLOAT
+    case GPURED_F32:
+      GPURED__FETCH(float, *p);
+      break;
+    case GPURED_F64:
+      GPURED__FETCH(double, *p);
+      break;
+    case GPURED_F16:
+      GPURED__FETCH(uint16_t, gpured__from_f16(*p));
+      break;
+    case GPURED_BF16:
+      GPURED__FETCH(uint16_t, gpured__from_bf16(*p));
+      break;
+    case GPURED_I8:
+      GPURED__FETCH(int8_t, *p);
+      break;
+    case GPURED_I32:
+      GPURED__FETCH(int32_t, *p);
+      break;
+    case GPURED_I64:
+      GPURED__FETCH(int64_t, *p);
+      break;
+#else /* floats come here only to be tested for zero */
+    case GPURED_F32:
+      GPURED__FETCH(uint32_t, *p << 1 != 0);
+      break;
+    case GPURED_F64:
+      GPURED__FETCH(uint64_t, *p << 1 != 0);
+      break;
+    case GPURED_F16:
+    case GPURED_BF16:
+      GPURED__FETCH(uint16_t, (*p & 0x7fffu) != 0);
+      break;
+    case GPURED_I8:
+      GPURED__FETCH(int8_t, (int64_t)*p);
+      break;
+    case GPURED_I32:
+      GPURED__FETCH(int32_t, (int64_t)*p);
+      break;
+    case GPURED_I64:
+      GPURED__FETCH(uint64_t, *p);
+      break;
+#endif
+    case GPURED_U8:
+      GPURED__FETCH(uint8_t, *p);
+      break;
+    case GPURED_U32:
+      GPURED__FETCH(uint32_t, *p);
+      break;
+    default:
+      GPURED__FETCH(uint64_t, *p);
+      break;
+  }
+#if !GPURED__FLOAT
+  if (how == GPURED__NONZERO)
+    for (i = 0; i < n; ++i) dst[i] = dst[i] != 0;
+  if (how == GPURED__ABS && gpured__is_signed(dtype))
+    for (i = 0; i < n; ++i) dst[i] = dst[i] >> 63 ? 0u - dst[i] : dst[i];
+  if (how == GPURED__BIAS)
+    for (i = 0; i < n; ++i) dst[i] ^= (uint64_t)1 << 63;
+#else
+  (void)how;
+#endif
+}
+#undef GPURED__FETCH
+
+#define GPURED__PUT(TYPE, VALUE)                             \
+  do {                                                       \
+    TYPE *p = (TYPE *)dst;                                   \
+    for (i = 0; i < n; ++i, p += stride) *p = (TYPE)(VALUE); \
+  } while (0)
+
+/* Stores n values of the accumulator's type, rounded once (floats) or cut to their low bits
+ * (integers). */
+GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const void *values,
+                                 int64_t n, int how) {
+  const GPURED__T *src = (const GPURED__T *)values;
+  int64_t i;
+#if GPURED__FLOAT
+  (void)how;
+  switch (dtype) {
+    case GPURED_F32:
+      GPURED__PUT(float, gpured__isnan_f64(src[i]) ? gpured__quiet_nan_f32() : (float)src[i]);
+      break;
+    case GPURED_F64:
+      GPURED__PUT(double, gpured__isnan_f64(src[i]) ? gpured__quiet_nan_f64() : src[i]);
+      break;
+    case GPURED_F16:
+      GPURED__PUT(uint16_t, gpured__to_f16(src[i]));
+      break;
+    default:
+      GPURED__PUT(uint16_t, gpured__to_bf16(src[i]));
+      break;
+  }
+#else
+  const uint64_t flip = how == GPURED__BIAS ? (uint64_t)1 << 63 : 0;
+  switch (gpured__dtype_size(dtype)) {
+    case 1:
+      GPURED__PUT(uint8_t, (src[i] ^ flip) & 0xffu);
+      break;
+    case 4:
+      GPURED__PUT(uint32_t, (src[i] ^ flip) & 0xffffffffu);
+      break;
+    default:
+      GPURED__PUT(uint64_t, src[i] ^ flip);
+      break;
+  }
+#endif
+}
+#undef GPURED__PUT
+
+/* ---- 10.8  The tables of this type and level ---- */
+
+static const gpured__kernels GPURED__N(kernels) = {
+    GPURED__N(feed),      GPURED__N(push),     GPURED__N(close),           GPURED__N(result),
+    GPURED__N(gemm_tile), GPURED__N(epilogue), GPURED__N(gemm_columns),    GPURED__N(fetch),
+    GPURED__N(put),       GPURED__GEMM_MR,     GPURED__GEMM_RV *GPURED__W, GPURED__ESIZE};
+#endif
+
+/* Between elements of the accumulator's type and elements of a scan: the same thing, or pairs. */
+GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
+#if GPURED__PASS < 100
+  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
+#else
+  GPURED__T *y = (GPURED__T *)out;
+  int64_t i;
+  for (i = 0; i < n; ++i) {
+    memcpy(&y[i].m, (const char *)in + (size_t)i * sizeof y->m, sizeof y->m);
+    y[i].s = 1;
+  }
+#endif
+}
+
+GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
+#if GPURED__PASS < 100
+  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
+#else
+  const GPURED__T *x = (const GPURED__T *)in;
+  int64_t i;
+  for (i = 0; i < n; ++i) {
+    GPURED__T e = x[i];
+    if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m))
+      e.m = e.m + GPURED__JOIN(GPURED__JOIN(gpured__log_, GPURED__MEMBER),
+                               GPURED__JOIN(_, GPURED__LEVEL))(e.s);
+    memcpy((char *)out + (size_t)i * sizeof e.m, &e.m, sizeof e.m);
+  }
+#endif
+}
+
+static const gpured__scan_kernels GPURED__N(scan_kernels) = {
+    GPURED__N(scan_tile), GPURED__N(carry_start), GPURED__N(carry_next), GPURED__N(carry_add),
+    GPURED__N(expand),    GPURED__N(collapse),    sizeof(GPURED__T)};
+
+#undef GPURED__PASS
+#undef GPURED__T
+#undef GPURED__I
+#undef GPURED__U
+#undef GPURED__TN
+#undef GPURED__ESIZE
+#undef GPURED__MEMBER
+#undef GPURED__FLOAT
+#undef GPURED__N
+#undef GPURED__S
+#undef GPURED__W
+#undef GPURED__V
+#undef GPURED__UV
+#undef GPURED__NV
+#undef GPURED__SPLAT
+#undef GPURED__SIGN
+#undef GPURED__CONST
+#undef GPURED__CONST_U
+#endif /* GPURED__PASS */
+
+#if !defined(GPURED__NESTED) && !defined(GPURED__DRIVERS)
+#define GPURED__DRIVERS
+
+/* ============================================================================================== */
+/* 11  Levels                                                                                     */
+/* ============================================================================================== */
+/*
+ * The kernels compiled for each vector width that the compiler can make here, whatever -march says,
+ * and the choice among them: once, by what processor and system can do, or by GPURED_CPU in the
+ * environment.
+ */
+#define GPURED__NESTED
+
+#define GPURED__LEVEL scalar
+#define GPURED__WIDTH 0
+#define GPURED__GEMM_MR 4
+#define GPURED__GEMM_RV 4
+#include GPURED_HEADER_NAME
+
+#if GPURED__X86
+#define GPURED__LEVEL sse2
+#define GPURED__WIDTH 16
+#define GPURED__GEMM_MR 4
+#define GPURED__GEMM_RV 2
+#include GPURED_HEADER_NAME
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#endif
+#define GPURED__LEVEL avx2
+#define GPURED__WIDTH 32
+#define GPURED__GEMM_MR 4
+#define GPURED__GEMM_RV 3
+#include GPURED_HEADER_NAME
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(                                                    \
+    __attribute__((target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl"))), \
+    apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
+#endif
+#define GPURED__LEVEL avx512
+#define GPURED__WIDTH 64
+#define GPURED__GEMM_MR 8
+#define GPURED__GEMM_RV 3
+#include GPURED_HEADER_NAME
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif /* GPURED__X86 */
+
+#if GPURED__NEON
+#define GPURED__LEVEL neon
+#define GPURED__WIDTH 16
+#define GPURED__GEMM_MR 8
+#define GPURED__GEMM_RV 3
+#include GPURED_HEADER_NAME
+#endif
+#undef GPURED__NESTED
+
+#define GPURED__TABLE(level)                                                        \
+  {                                                                                 \
+#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,            \
+             &gpured__kernels_u64_##level },                                        \
+             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level, \
+              &gpured__scan_kernels_u64_##level },                                  \
+    {                                                                               \
+      &gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL    \
+    }                                                                               \
+  }
+
+typedef struct gpured__level {
+  const char *name;
+  const gpured__kernels *kernels[GPURED__TYPES];
+  const gpured__scan_kernels *scan[GPURED__TYPES];
+  const gpured__scan_kernels *scan_lse[GPURED__TYPES];
+} gpured__level;
+
+/* From the plainest to the widest. */
+static const gpured__level gpured__levels[] = {
+    GPURED__TABLE(scalar),
+#if GPURED__X86
+    GPURED__TABLE(sse2),   GPURED__TABLE(avx2), GPURED__TABLE(avx512),
+#endif
+#if GPURED__NEON
+    GPURED__TABLE(neon),
+#endif
+};
+
+/* The widest level that this processor can run; the compiler's builtin also asks the system whether
+ * it saves the registers. */
+GPURED__FUNC int gpured__detect_level(void) {
+#if GPURED__X86
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return 3;
+  return 2;
+#elif GPURED__NEON
+  return 1;
+#else
+  return 0;
+#endif
+}
+
+/* The level in use. Several threads may find it out at once: they find the same. */
+GPURED__FUNC const gpured__level *gpured__get_level(void) {
+  static int cached = -1;
+  int level, i, count = (int)(sizeof gpured__levels / sizeof *gpured__levels);
+  const char *wanted;
+#if GPURED__GNU
+  level = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+#else
+  level = cached;
+#endif
+  if (level >= 0) return &gpured__levels[level];
+  level = gpured__detect_level();
+  wanted = getenv("GPURED_CPU");
+  for (i = 0; wanted && i < count && i <= level; ++i)
+    if (strcmp(wanted, gpured__levels[i].name) == 0) level = i;
+#if GPURED__GNU
+  __atomic_store_n(&cached, level, __ATOMIC_RELAXED);
+#else
+  cached = level;
+#endif
+  return &gpured__levels[level];
+}
+
+/* ============================================================================================== */
+/* 12  Threads                                                                                    */
+/* ============================================================================================== */
+/*
+ * Work is cut into tasks whose results do not depend on who runs them. GPURED__PARALLEL_FOR runs a
+ * function over them; every thread sets the floating-point mode for itself, and small work wakes
+ * nobody.
+ */
+typedef void (*gpured__task)(void *context, int64_t index, int thread);
+
+GPURED__FUNC int gpured__threads(const gpured_options *o, double bytes) {
+  int n = 1;
+  if (bytes < (double)GPURED_PARALLEL_BYTES) return 1;
+#if GPURED__OPENMP
+  n = o->threads > 0 ? o->threads : omp_get_max_threads();
+#else
+  (void)o;
+#endif
+  return n > 1024 ? 1024 : n;
+}
+
+GPURED__FUNC void gpured__parallel_for(int threads, int64_t tasks, gpured__task run,
+                                       void *context) {
+  int64_t i;
+#if GPURED__OPENMP
+  if (threads > 1 && tasks > 1) {
+    int64_t chunk = tasks / ((int64_t)threads * 16) + 1;
+#pragma omp parallel num_threads(threads)
+    {
+      gpured__mode mode = gpured__mode_enter();
+#pragma omp for schedule(dynamic, chunk)
+      for (i = 0; i < tasks; ++i) run(context, i, omp_get_thread_num());
+      gpured__mode_leave(mode);
+    }
+    return;
+  }
+#endif
+  (void)threads;
+  for (i = 0; i < tasks; ++i) run(context, i, 0);
+}
+
+/* Memory of one call: the caller's workspace, the caller's allocator, or malloc. */
+typedef struct gpured__memory {
+  void *base;  /* what is given back */
+  char *start; /* aligned to 64 bytes */
+  size_t bytes;
+  int kind; /* 0: the caller's workspace, 1: hooks, 2: malloc */
+} gpured__memory;
+
+GPURED__FUNC gpured_status gpured__acquire(const gpured_options *o, size_t bytes,
+                                           gpured__memory *m) {
+  memset(m, 0, sizeof *m);
+  m->bytes = bytes;
+  if (o->workspace) {
+    if (o->workspace_bytes < bytes) return GPURED_ERR_WORKSPACE;
+    m->start = (char *)o->workspace;
+    return GPURED_OK;
+  }
+  if (bytes == 0) return GPURED_OK;
+  if (bytes > SIZE_MAX - 64) return GPURED_ERR_ALLOC;
+  m->kind = o->alloc ? 1 : 2;
+  m->base = o->alloc ? o->alloc(o->user, bytes, o->stream) : malloc(bytes + 63);
+  if (!m->base) return GPURED_ERR_ALLOC;
+  m->start = (char *)m->base + (o->alloc ? 0 : (64 - (uintptr_t)m->base % 64) % 64);
+  return GPURED_OK;
+}
+
+GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
+  if (m->kind == 1) o->dealloc(o->user, m->base, m->bytes, o->stream);
+  if (m->kind == 2) free(m->base);
+}
+
+/* ============================================================================================== */
+/* 13  Reduce                                                                                     */
+/* ============================================================================================== */
+/*
+ * Sequences are fed to the kernels in chunks of whole blocks: straight from memory where the
+ * elements are contiguous and of the accumulator's type, through a buffer otherwise. Where
+ * neighbouring sequences are closer in memory than the elements of one, up to 16 of them are read
+ * together. A long sequence is cut into segments of 2^k blocks, subtrees of the order's tree, so
+ * that any number of threads meets the same additions.
+ */
+enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256 };
+
+typedef struct gpured__reduce_job {
+  const gpured__plan *p;
+  const gpured__kernels *k;
+  int strip;        /* sequences that are read together: 1, or up to 16 along the last kept axis */
+  int64_t strips;   /* along the last kept axis */
+  int64_t segments; /* of each sequence */
+  int64_t segment_size; /* elements */
+  gpured__node *nodes;  /* [outputs][segments], when segments > 1 */
+} gpured__reduce_job;
+
+/* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
+GPURED__FUNC int64_t gpured__offset(const gpured__axis *axes, int count, int64_t index,
+                                    int operand) {
+  int64_t offset = 0;
+  int i;
+  for (i = count - 1; i >= 0; --i) {
+    offset += index % axes[i].n * axes[i].stride[operand];
+    index /= axes[i].n;
+  }
+  return offset;
+}
+
+/* Elements [start, start + n) of the sequence at `base` to a buffer of the accumulator's type. */
+GPURED__FUNC void gpured__fetch_line(const gpured__plan *p, const gpured__kernels *k,
+                                     const char *base, int64_t start, int64_t n, char *dst) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
+  const gpured__axis *inner = &p->line[p->line_count - 1];
+  int64_t at, len;
+  if (p->line_count == 0) {
+    k->fetch(dst, base, p->in_dtype, 0, n, p->fetch);
+    return;
+  }
+  for (; n > 0; n -= len, start += len, dst += len * (int64_t)k->size) {
+    at = start % inner->n;
+    len = gpured__min_i64(n, inner->n - at);
+    k->fetch(dst, base + gpured__offset(p->line, p->line_count, start, GPURED__IN) * size,
+             p->in_dtype, inner->stride[GPURED__IN], len, p->fetch);
+  }
+}
+
+/* Can the kernel read the sequence where it lies? */
+GPURED__FUNC int gpured__is_direct(const gpured__plan *p) {
+  int same = p->acc == GPURED__U64
+                 ? p->in_dtype == GPURED_I64 || p->in_dtype == GPURED_U64
+                 : p->in_dtype == (p->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64);
+  if (!same || p->fetch != GPURED__PLAIN) return 0;
+  return p->line_count == 0 || (p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1);
+}
+
+/* Elements [start, end) of one sequence into a state. */
+GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels *k,
+                                    int64_t sequence, int64_t start, int64_t end,
+                                    gpured__state *st) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
+  const char *base =
+      (const char *)p->in + gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * size;
+  const char *w = (const char *)p->weight;
+  double buffer[GPURED__CHUNK];
+  int64_t len;
+  if (w)
+    w += (gpured__offset(p->kept, p->kept_count, sequence, GPURED__WEIGHT) + start) *
+         (int64_t)k->size;
+  if (gpured__is_direct(p)) {
+    k->feed(p->kernel, st, base + start * size, w, end - start, start);
+    return;
+  }
+  for (; start < end; start += len) {
+    len = gpured__min_i64(GPURED__CHUNK, end - start);
+    gpured__fetch_line(p, k, base, start, len, (char *)buffer);
+    k->feed(p->kernel, st, buffer, w, len, start);
+    if (w) w += len * (int64_t)k->size;
+  }
+}
+
+/* Elements [start, end) of `count` neighbouring sequences into as many states, row by row as they
+ * lie in memory. */
+GPURED__FUNC void gpured__feed_strip(const gpured__plan *p, const gpured__kernels *k,
+                                     int64_t sequence, int count, int64_t start, int64_t end,
+                                     gpured__state *st) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), ksize = (int64_t)k->size;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  const char *base =
+      (const char *)p->in + gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * size;
+  double row[GPURED__STRIP], buffer[GPURED__STRIP][GPURED__CHUNK];
+  const char *w;
+  int64_t len, i;
+  int c;
+  for (; start < end; start += len) {
+    len = gpured__min_i64(GPURED__CHUNK, end - start);
+    for (i = 0; i < len; ++i) {
+      k->fetch(row, base + gpured__offset(p->line, p->line_count, start + i, GPURED__IN) * size,
+               p->in_dtype, across->stride[GPURED__IN], count, p->fetch);
+      for (c = 0; c < count; ++c)
+        memcpy((char *)buffer[c] + i * ksize, (const char *)row + c * ksize, (size_t)ksize);
+    }
+    for (c = 0; c < count; ++c) {
+      w = (const char *)p->weight;
+      if (w)
+        w += (gpured__offset(p->kept, p->kept_count, sequence + c, GPURED__WEIGHT) + start) * ksize;
+      k->feed(p->kernel, &st[c], buffer[c], w, len, start);
+    }
+  }
+}
+
+/* The value of a finished sequence to the output. */
+GPURED__FUNC void gpured__store_result(const gpured__plan *p, const gpured__kernels *k,
+                                       int64_t sequence, const gpured__node *node) {
+  char *out = (char *)p->out + gpured__offset(p->kept, p->kept_count, sequence, GPURED__OUT) *
+                                   (int64_t)gpured__dtype_size(p->out_dtype);
+  double value;
+  if (p->op == GPURED_ARGMIN || p->op == GPURED_ARGMAX) {
+    int64_t index = node->n;
+    int32_t narrow = (int32_t)index;
+    if (p->out_dtype == GPURED_I32)
+      memcpy(out, &narrow, sizeof narrow);
+    else
+      memcpy(out, &index, sizeof index);
+    return;
+  }
+  k->result(p->op, p->kernel, node, p->n, p->ddof, &value);
+  k->put(out, p->out_dtype, 1, &value, 1, p->fetch);
+}
+
+/* One task: one segment of one strip of sequences. */
+GPURED__FUNC void gpured__reduce_task(void *context, int64_t index, int thread) {
+  const gpured__reduce_job *job = (const gpured__reduce_job *)context;
+  const gpured__plan *p = job->p;
+  int64_t segment = index % job->segments, strip = index / job->segments, sequence = strip, start,
+          end;
+  gpured__state st[GPURED__STRIP];
+  gpured__node node;
+  int c, count = 1;
+  (void)thread;
+  if (job->strip > 1) {
+    int64_t width = p->kept[p->kept_count - 1].n, at = strip % job->strips * job->strip;
+    sequence = strip / job->strips * width + at;
+    count = (int)gpured__min_i64(job->strip, width - at);
+  }
+  start = segment * job->segment_size;
+  end = gpured__min_i64(p->n, start + job->segment_size);
+  for (c = 0; c < count; ++c) st[c].count = 0;
+  if (job->strip > 1)
+    gpured__feed_strip(p, job->k, sequence, count, start, end, st);
+  else
+    gpured__feed_line(p, job->k, sequence, start, end, st);
+  for (c = 0; c < count; ++c) {
+    job->k->close(p->kernel, &st[c], &node);
+    if (job->segments > 1)
+      job->nodes[(sequence + c) * job->segments + segment] = node;
+    else
+      gpured__store_result(p, job->k, sequence + c, &node);
+  }
+}
+
+/* The result of an empty sequence, docs/ORDER.md section 3. */
+GPURED__FUNC void gpured__store_empty(const gpured__plan *p, const gpured__kernels *k) {
+  const int is_signed = gpured__is_signed(p->in_dtype);
+  const int bits = 8 * (int)gpured__dtype_size(p->in_dtype);
+  const uint64_t all = UINT64_MAX >> (64 - bits), top = (uint64_t)1 << (bits - 1);
+  int64_t i;
+  uint64_t integer = 0;
+  double real = 0, value = 0;
+  switch (p->op) {
+    case GPURED_PROD:
+    case GPURED_ALL:
+      real = 1, integer = 1;
+      break;
+    case GPURED_MIN:
+      real = gpured__infinity_f64(), integer = is_signed ? top - 1 : all;
+      break;
+    case GPURED_MAX:
+      real = -gpured__infinity_f64(), integer = is_signed ? ~top + 1 : 0;
+      break;
+    case GPURED_LOGSUMEXP:
+      real = -gpured__infinity_f64();
+      break;
+    case GPURED_MEAN:
+    case GPURED_VAR:
+    case GPURED_STD:
+      real = gpured__quiet_nan_f64();
+      break;
+    default:
+      break;
+  }
+  if (p->acc == GPURED__U64)
+    memcpy(&value, &integer, sizeof integer);
+  else
+    k->fetch(&value, &real, GPURED_F64, 0, 1, GPURED__PLAIN);
+  for (i = 0; i < p->outputs; ++i)
+    k->put((char *)p->out + gpured__offset(p->kept, p->kept_count, i, GPURED__OUT) *
+                                (int64_t)gpured__dtype_size(p->out_dtype),
+           p->out_dtype, 1, &value, 1, GPURED__PLAIN);
+}
+
+/* Reads neighbours together where they are closer than the elements of one sequence: that kept axis
+ * goes last. */
+GPURED__FUNC void gpured__choose_strip(gpured__plan *p, gpured__reduce_job *job) {
+  int i, best = -1;
+  int64_t s, least, n;
+  gpured__axis t;
+  job->strip = 1;
+  job->strips = 1;
+  if (p->line_count == 0 || p->kept_count == 0) return;
+  least = p->line[p->line_count - 1].stride[GPURED__IN];
+  least = least < 0 ? -least : least;
+  for (i = 0; i < p->kept_count; ++i) {
+    s = p->kept[i].stride[GPURED__IN];
+    s = s < 0 ? -s : s;
+    if (s == 0 || s >= least) continue;
+    least = s;
+    best = i;
+  }
+  if (best < 0) return;
+  t = p->kept[best];
+  p->kept[best] = p->kept[p->kept_count - 1];
+  p->kept[p->kept_count - 1] = t;
+  n = t.n;
+  job->strip = (int)gpured__min_i64(n, GPURED__STRIP);
+  job->strips = gpured__ceil_div(n, job->strip);
+}
+
+/* Cuts sequences into segments when there are too few of them for the threads. */
+GPURED__FUNC void gpured__choose_segments(const gpured__plan *p, gpured__reduce_job *job,
+                                          int threads) {
+  const int64_t block = gpured__block_size(p->kernel), blocks = gpured__ceil_div(p->n, block);
+  int64_t wanted, size = 1;
+  job->segments = 1;
+  job->segment_size = p->n;
+  if (threads <= 1 || p->outputs >= (int64_t)threads * 4) return;
+  wanted = gpured__min_i64((int64_t)threads * 16, GPURED__MAX_NODES / p->outputs);
+  if (wanted <= 1) return;
+  while (size * wanted < blocks) size *= 2;
+  job->segments = gpured__ceil_div(blocks, size);
+  job->segment_size = size * block;
+}
+
+/* Runs a plan on the CPU. The plan's kept axes may change places. */
+GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
+  gpured__reduce_job job;
+  gpured__node nodes[GPURED__MAX_NODES], node;
+  gpured__state st;
+  int64_t i, s, strips;
+  double bytes = (double)p->outputs * (double)p->n * (double)gpured__dtype_size(p->in_dtype);
+  int threads = gpured__threads(o, bytes);
+  job.p = p;
+  job.k = gpured__get_level()->kernels[p->acc];
+  job.nodes = nodes;
+  if (p->outputs == 0) return;
+  if (p->n == 0) {
+    gpured__store_empty(p, job.k);
+    return;
+  }
+  gpured__choose_strip(p, &job);
+  gpured__choose_segments(p, &job, threads);
+  strips = job.strip > 1 ? p->outputs / p->kept[p->kept_count - 1].n * job.strips : p->outputs;
+  gpured__parallel_for(threads, strips * job.segments, gpured__reduce_task, &job);
+  if (job.segments == 1) return;
+  for (i = 0; i < p->outputs; ++i) {
+    st.count = 0;
+    for (s = 0; s < job.segments; ++s) job.k->push(p->kernel, &st, &nodes[i * job.segments + s]);
+    job.k->close(p->kernel, &st, &node);
+    gpured__store_result(p, job.k, i, &node);
+  }
+}
+
+/* ============================================================================================== */
+/* 14  Scan                                                                                       */
+/* ============================================================================================== */
+/*
+ * A line is scanned in tiles of 4096. Lines run in parallel; a long line alone is cut into pieces
+ * of which the threads first find the tiles' totals and then, the prefixes known, scan them.
+ * Inclusive results are kept one element long between tiles, because exclusive ones are the same
+ * shifted by one.
+ */
+enum { GPURED__PIECE_TILES = 256 };
+
+typedef struct gpured__scan_job {
+  const gpured__plan *p;
+  const gpured__kernels *k;
+  const gpured__scan_kernels *s;
+  const char *in; /* the line, when one is run by all threads */
+  char *out;
+  int64_t start; /* the piece's first element */
+  double totals[GPURED__PIECE_TILES][2], before[GPURED__PIECE_TILES][2],
+      last[GPURED__PIECE_TILES + 1][2];
+} gpured__scan_job;
+
+typedef union gpured__scan_buffer {
+  double align;
+  unsigned char bytes[GPURED__SCAN_TILE * 16];
+} gpured__scan_buffer;
+
+/* Elements [start, start + n) of a line as elements of the scan. */
+GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const char *in, int64_t start,
+                                    int64_t n, void *dst) {
+  const gpured__plan *p = job->p;
+  const int64_t stride = p->line[0].stride[GPURED__IN],
+                size = (int64_t)gpured__dtype_size(p->in_dtype);
+  double values[GPURED__SCAN_TILE];
+  job->k->fetch(values, in + start * stride * size, p->in_dtype, stride, n, p->fetch);
+  job->s->expand(dst, values, n);
+}
+
+/* The exclusive result of element `start` > 0: the inclusive one before it. */
+GPURED__FUNC void gpured__scan_store_first(const gpured__scan_job *job, char *out, int64_t start,
+                                           const void *last) {
+  const gpured__plan *p = job->p;
+  double value;
+  job->s->collapse(&value, last, 1);
+  job->k->put(
+      out + start * p->line[0].stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype),
+      p->out_dtype, 1, &value, 1, p->fetch);
+}
+
+/* Stores the inclusive results of [start, start + n), or the exclusive ones but for the first. */
+GPURED__FUNC void gpured__scan_store(const gpured__scan_job *job, char *out, int64_t start,
+                                     int64_t n, const void *results) {
+  const gpured__plan *p = job->p;
+  const int64_t stride = p->line[0].stride[GPURED__OUT],
+                size = (int64_t)gpured__dtype_size(p->out_dtype);
+  double values[GPURED__SCAN_TILE];
+  char *at = out + start * stride * size;
+  if (p->flags & GPURED_SCAN_EXCLUSIVE) {
+    at += stride * size;
+    --n;
+  }
+  job->s->collapse(values, results, n);
+  job->k->put(at, p->out_dtype, stride, values, n, p->fetch);
+}
+
+/* The exclusive result of the first element of a line. */
+GPURED__FUNC void gpured__scan_store_nothing(const gpured__scan_job *job, char *out) {
+  gpured__plan empty = *job->p;
+  empty.kept_count = 0;
+  empty.outputs = 1;
+  empty.out = out;
+  gpured__store_empty(&empty, job->k);
+}
+
+/* One whole line by one thread. */
+GPURED__FUNC void gpured__scan_line(void *context, int64_t line, int thread) {
+  const gpured__scan_job *job = (const gpured__scan_job *)context;
+  const gpured__plan *p = job->p;
+  const size_t size = job->s->size;
+  double carry[GPURED__CARRY_BYTES / 8], before[2], total[2], last[2] = {0, 0};
+  gpured__scan_buffer buffer;
+  const char *in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
+                                             (int64_t)gpured__dtype_size(p->in_dtype);
+  char *out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
+                                   (int64_t)gpured__dtype_size(p->out_dtype);
+  int64_t start, n;
+  (void)thread;
+  job->s->start(p->kernel, carry);
+  for (start = 0; start < p->n; start += n) {
+    n = gpured__min_i64(GPURED__SCAN_TILE, p->n - start);
+    gpured__scan_load(job, in, start, n, buffer.bytes);
+    job->s->next(p->kernel, carry, before);
+    job->s->tile(p->kernel, buffer.bytes, buffer.bytes, n, before, total);
+    job->s->add(p->kernel, carry, total);
+    gpured__scan_store(job, out, start, n, buffer.bytes);
+    if (p->flags & GPURED_SCAN_EXCLUSIVE) {
+      if (start == 0)
+        gpured__scan_store_nothing(job, out);
+      else
+        gpured__scan_store_first(job, out, start, last);
+    }
+    memcpy(last, buffer.bytes + (size_t)(n - 1) * size, size);
+  }
+}
+
+/* Phase one of a piece: the total of each tile. Phase two: the scan of each tile, everything before
+ * it known. */
+GPURED__FUNC void gpured__scan_total(void *context, int64_t tile, int thread) {
+  gpured__scan_job *job = (gpured__scan_job *)context;
+  int64_t start = job->start + tile * GPURED__SCAN_TILE,
+          n = gpured__min_i64(GPURED__SCAN_TILE, job->p->n - start);
+  gpured__scan_buffer buffer;
+  double carry[GPURED__CARRY_BYTES / 8], before[2];
+  (void)thread;
+  job->s->start(job->p->kernel, carry);
+  job->s->next(job->p->kernel, carry, before);
+  gpured__scan_load(job, job->in, start, n, buffer.bytes);
+  job->s->tile(job->p->kernel, buffer.bytes, buffer.bytes, n, before, job->totals[tile]);
+}
+
+/* The first exclusive result of a tile is the last inclusive one of the tile before, known only
+ * when all are done. */
+GPURED__FUNC void gpured__scan_final(void *context, int64_t tile, int thread) {
+  gpured__scan_job *job = (gpured__scan_job *)context;
+  int64_t start = job->start + tile * GPURED__SCAN_TILE,
+          n = gpured__min_i64(GPURED__SCAN_TILE, job->p->n - start);
+  gpured__scan_buffer buffer;
+  double total[2];
+  (void)thread;
+  gpured__scan_load(job, job->in, start, n, buffer.bytes);
+  job->s->tile(job->p->kernel, buffer.bytes, buffer.bytes, n, job->before[tile], total);
+  gpured__scan_store(job, job->out, start, n, buffer.bytes);
+  memcpy(job->last[tile + 1], buffer.bytes + (size_t)(n - 1) * job->s->size, job->s->size);
+}
+
+/* One line by all threads, piece by piece. */
+GPURED__FUNC void gpured__scan_together(gpured__scan_job *job, int64_t line, int threads) {
+  const gpured__plan *p = job->p;
+  double carry[GPURED__CARRY_BYTES / 8];
+  int64_t tiles, t;
+  job->in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
+                                      (int64_t)gpured__dtype_size(p->in_dtype);
+  job->out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
+                                  (int64_t)gpured__dtype_size(p->out_dtype);
+  job->s->start(p->kernel, carry);
+  for (job->start = 0; job->start < p->n; job->start += tiles * GPURED__SCAN_TILE) {
+    tiles = gpured__min_i64(GPURED__PIECE_TILES,
+                            gpured__ceil_div(p->n - job->start, GPURED__SCAN_TILE));
+    gpured__parallel_for(threads, tiles, gpured__scan_total, job);
+    for (t = 0; t < tiles; ++t) {
+      job->s->next(p->kernel, carry, job->before[t]);
+      job->s->add(p->kernel, carry, job->totals[t]);
+    }
+    gpured__parallel_for(threads, tiles, gpured__scan_final, job);
+    for (t = 0; (p->flags & GPURED_SCAN_EXCLUSIVE) && t < tiles; ++t) {
+      if (job->start + t == 0)
+        gpured__scan_store_nothing(job, job->out);
+      else
+        gpured__scan_store_first(job, job->out, job->start + t * GPURED__SCAN_TILE, job->last[t]);
+    }
+    memcpy(job->last[0], job->last[tiles], sizeof job->last[0]);
+  }
+}
+
+GPURED__FUNC void gpured__run_scan(const gpured__plan *p, const gpured_options *o) {
+  const gpured__level *level = gpured__get_level();
+  gpured__scan_job job;
+  int64_t line;
+  double bytes = (double)p->outputs * (double)p->n *
+                 (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
+  int threads = gpured__threads(o, bytes);
+  if (p->outputs == 0 || p->n == 0) return;
+  job.p = p;
+  job.k = level->kernels[p->acc];
+  job.s = p->kernel == GPURED__LSE ? level->scan_lse[p->acc] : level->scan[p->acc];
+  if (threads > 1 && p->outputs < threads && p->n >= 4 * GPURED__SCAN_TILE) {
+    for (line = 0; line < p->outputs; ++line) gpured__scan_together(&job, line, threads);
+    return;
+  }
+  gpured__parallel_for(threads, p->outputs, gpured__scan_line, &job);
+}
+
+/* ============================================================================================== */
+/* 15  GEMM-reduce                                                                                */
+/* ============================================================================================== */
+/*
+ * Reducing over N is reducing over M with the operands exchanged, so the code below knows rows
+ * (reduced) and columns (kept). A task computes one block of 128 rows by a panel of columns in a
+ * tile that stays in the cache, finishes its values and reduces them to one partial a column; when
+ * all blocks of a panel are done, the partials combine in the order of the blocks. Sum and mean
+ * without a map never form the product: they are two passes of section 13.
+ */
+enum {
+  GPURED__LEFT,
+  GPURED__RIGHT,
+  GPURED__ROW_BIAS,
+  GPURED__COLUMN_BIAS,
+  GPURED__PRODUCT,
+  GPURED__GEMM_OPERANDS
+};
+
+typedef struct gpured__gemm_axis {
+  int64_t n;
+  int64_t
+      stride[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS]; /* operands, then results; in elements */
+} gpured__gemm_axis;
+
+typedef struct gpured__gemm_plan {
+  const gpured_gemm *g;
+  gpured_tensor left, right; /* a and b, or b and a with their matrix axes exchanged: [.., rows, k],
+                                [.., k, columns] */
+  const gpured_tensor *row_bias, *column_bias;
+  int acc, batch_count, needs_product;
+  int64_t rows, columns, depth, batches;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+  int64_t result_stride[GPURED_MAX_RESULTS], product_row, product_column;
+  gpured__epilogue ep;
+} gpured__gemm_plan;
+
+GPURED__FUNC int gpured__gemm_has_op(int op) {
+  switch (op) {
+    case GPURED_SUM:
+    case GPURED_MEAN:
+    case GPURED_MIN:
+    case GPURED_MAX:
+    case GPURED_ARGMIN:
+    case GPURED_ARGMAX:
+    case GPURED_SUMSQ:
+    case GPURED_NORM1:
+    case GPURED_NORM2:
+    case GPURED_ABSMAX:
+    case GPURED_LOGSUMEXP:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* Is this result computed without the product? */
+GPURED__INLINE int gpured__is_short(const gpured_gemm *g, int op) {
+  return g->map == GPURED_MAP_NONE && (op == GPURED_SUM || op == GPURED_MEAN);
+}
+
+/* Broadcasts a tensor's leading axes (all but the last `matrix`) against the batch: strides to
+ * operand `which`. Extents of 1 repeat; `exact` forbids that, for outputs. */
+GPURED__FUNC gpured_status gpured__gemm_batch(gpured__gemm_plan *p, const gpured_tensor *t,
+                                              int matrix, int which, int exact) {
+  int i, own = t->ndim - matrix, skip = p->batch_count - own;
+  if (own < 0 || skip < 0 || (exact && skip != 0)) return GPURED_ERR_SHAPE;
+  for (i = 0; i < p->batch_count; ++i) {
+    p->batch[i].stride[which] = 0;
+    if (i < skip) continue;
+    if (t->shape[i - skip] == p->batch[i].n)
+      p->batch[i].stride[which] = p->batch[i].n == 1 ? 0 : t->strides[i - skip];
+    else if (exact || t->shape[i - skip] != 1)
+      return GPURED_ERR_SHAPE;
+  }
+  return GPURED_OK;
+}
+
+/* Extents of the batch axes of a and b together. */
+GPURED__FUNC gpured_status gpured__gemm_extents(gpured__gemm_plan *p) {
+  const gpured_tensor *a = p->g->a, *b = p->g->b;
+  int i, na = a->ndim - 2, nb = b->ndim - 2;
+  int64_t ea, eb;
+  if (na < 0 || nb < 0) return GPURED_ERR_SHAPE;
+  p->batch_count = na > nb ? na : nb;
+  p->batches = 1;
+  for (i = 0; i < p->batch_count; ++i) {
+    ea = i < p->batch_count - na ? 1 : a->shape[i - (p->batch_count - na)];
+    eb = i < p->batch_count - nb ? 1 : b->shape[i - (p->batch_count - nb)];
+    if (ea != eb && ea != 1 && eb != 1) return GPURED_ERR_SHAPE;
+    p->batch[i].n = ea == 1 ? eb : ea;
+    if (gpured__mul_size(p->batches, p->batch[i].n, &p->batches)) return GPURED_ERR_OVERFLOW;
+  }
+  return GPURED_OK;
+}
+
+/* The last two axes change places. */
+GPURED__INLINE void gpured__exchange(gpured_tensor *t) {
+  int i = t->ndim - 2, j = t->ndim - 1;
+  int64_t n = t->shape[i], s = t->strides[i];
+  t->shape[i] = t->shape[j];
+  t->strides[i] = t->strides[j];
+  t->shape[j] = n;
+  t->strides[j] = s;
+}
+
+/* Matches one result with [batch..., columns], the reduced axis possibly kept with extent 1, or one
+ * element for one. */
+GPURED__FUNC gpured_status gpured__gemm_match_out(gpured__gemm_plan *p, int r) {
+  const gpured_tensor *out = &p->g->results[r].out;
+  int which = GPURED__GEMM_OPERANDS + r, i, one = p->batches == 1 && p->columns == 1;
+  gpured_tensor t = *out;
+  for (i = 0; i < t.ndim; ++i)
+    if (t.shape[i] != 1) one = 0;
+  for (i = 0; one && i < p->batch_count; ++i) p->batch[i].stride[which] = 0;
+  if (one) return GPURED_OK;
+  if (t.ndim == p->batch_count + 2) {
+    if (p->g->axis == 1) gpured__exchange(&t);
+    if (t.shape[t.ndim - 2] != 1) return GPURED_ERR_SHAPE;
+    t.shape[t.ndim - 2] = t.shape[t.ndim - 1];
+    t.strides[t.ndim - 2] = t.strides[t.ndim - 1];
+    --t.ndim;
+  }
+  if (t.ndim != p->batch_count + 1 || t.shape[t.ndim - 1] != p->columns) return GPURED_ERR_SHAPE;
+  p->result_stride[r] = t.strides[t.ndim - 1];
+  return gpured__gemm_batch(p, &t, 1, which, 1);
+}
+
+/* The optional product: exactly [batch..., M, N]. */
+GPURED__FUNC gpured_status gpured__gemm_match_product(gpured__gemm_plan *p) {
+  gpured_tensor c;
+  if (!p->g->c) return GPURED_OK;
+  c = *p->g->c;
+  if (c.ndim != p->batch_count + 2) return GPURED_ERR_SHAPE;
+  if (p->g->axis == 1) gpured__exchange(&c);
+  if (c.shape[c.ndim - 2] != p->rows || c.shape[c.ndim - 1] != p->columns) return GPURED_ERR_SHAPE;
+  p->product_row = c.strides[c.ndim - 2];
+  p->product_column = c.strides[c.ndim - 1];
+  return gpured__gemm_batch(p, &c, 2, GPURED__PRODUCT, 1);
+}
+
+GPURED__FUNC gpured_status gpured__gemm_match_bias(gpured__gemm_plan *p, const gpured_tensor *bias,
+                                                   int64_t n, int which) {
+  if (!bias) return GPURED_OK;
+  if (bias->ndim < 1 || bias->shape[bias->ndim - 1] != n) return GPURED_ERR_SHAPE;
+  return gpured__gemm_batch(p, bias, 1, which, 0);
+}
+
+/* The combinations that gpured_gemm's comments allow. */
+GPURED__FUNC gpured_status gpured__gemm_check_types(gpured__gemm_plan *p,
+                                                    const gpured__call *call) {
+  const gpured_gemm *g = p->g;
+  const gpured_tensor *bias[2];
+  gpured_status st;
+  int i, acc, floats = gpured__is_float(g->a->dtype);
+  if (g->a->dtype != g->b->dtype) return GPURED_ERR_UNSUPPORTED;
+  for (i = 0; i < g->count; ++i) {
+    if (!gpured__gemm_has_op(g->results[i].op)) return GPURED_ERR_UNSUPPORTED;
+    st = gpured__choose_acc(g->results[i].op, g->a->dtype, call->o.acc_dtype, &acc);
+    if (st) return st;
+    if (i > 0 && acc != p->acc) return GPURED_ERR_UNSUPPORTED;
+    p->acc = acc;
+    st = gpured__check_out_dtype(g->results[i].op, g->a->dtype, g->results[i].out.dtype, p->rows);
+    if (st) return st;
+    if (!gpured__is_short(g, g->results[i].op)) p->needs_product = 1;
+  }
+  if (g->c && gpured__is_float(g->c->dtype) != (p->acc != GPURED__U64))
+    return GPURED_ERR_UNSUPPORTED;
+  if (g->c) p->needs_product = 1;
+  if (!floats && (g->bias_m || g->bias_n || p->ep.scaled || g->form)) return GPURED_ERR_UNSUPPORTED;
+  if (g->form && (g->bias_m || g->bias_n || g->alpha != 0)) return GPURED_ERR_UNSUPPORTED;
+  bias[0] = g->bias_m;
+  bias[1] = g->bias_n;
+  for (i = 0; i < 2; ++i)
+    if (bias[i] && bias[i]->dtype != g->a->dtype &&
+        !(bias[i]->dtype == GPURED_F32 && g->a->dtype != GPURED_F64))
+      return GPURED_ERR_UNSUPPORTED;
+  return GPURED_OK;
+}
+
+/* A description whose pointers and enumerations have been checked, to a plan. */
+GPURED__FUNC gpured_status gpured__plan_gemm(gpured__gemm_plan *p, const gpured_gemm *g,
+                                             const gpured__call *call) {
+  gpured_status st;
+  int i, swap = g->axis == 1;
+  memset(p, 0, sizeof *p);
+  p->g = g;
+  st = gpured__gemm_extents(p);
+  if (st) return st;
+  p->left = swap ? *g->b : *g->a;
+  p->right = swap ? *g->a : *g->b;
+  if (swap) {
+    gpured__exchange(&p->left);
+    gpured__exchange(&p->right);
+  }
+  p->rows = p->left.shape[p->left.ndim - 2];
+  p->depth = p->left.shape[p->left.ndim - 1];
+  p->columns = p->right.shape[p->right.ndim - 1];
+  if (p->right.shape[p->right.ndim - 2] != p->depth) return GPURED_ERR_SHAPE;
+  p->row_bias = swap ? g->bias_n : g->bias_m;
+  p->column_bias = swap ? g->bias_m : g->bias_n;
+  p->ep.alpha = g->form == GPURED_FORM_L2 ? -2.0 : g->alpha == 0 ? 1.0 : g->alpha;
+  p->ep.scaled = !(p->ep.alpha >= 1.0 && p->ep.alpha <= 1.0);
+  p->ep.rows_first = !swap;
+  p->ep.map = g->map;
+  p->ep.is_signed = gpured__is_signed(g->a->dtype);
+  if (!(st = gpured__gemm_batch(p, &p->left, 2, GPURED__LEFT, 0)))
+    if (!(st = gpured__gemm_batch(p, &p->right, 2, GPURED__RIGHT, 0)))
+      if (!(st = gpured__gemm_match_bias(p, p->row_bias, p->rows, GPURED__ROW_BIAS)))
+        if (!(st = gpured__gemm_match_bias(p, p->column_bias, p->columns, GPURED__COLUMN_BIAS)))
+          st = gpured__gemm_match_product(p);
+  for (i = 0; !st && i < g->count; ++i) {
+    st = gpured__gemm_match_out(p, i);
+    if (!st && p->rows == 0 && p->columns > 0 && p->batches > 0 &&
+        (g->results[i].op == GPURED_ARGMIN || g->results[i].op == GPURED_ARGMAX))
+      st = GPURED_ERR_SHAPE;
+  }
+  if (st) return st;
+  return gpured__gemm_check_types(p, call);
+}
+
+/* ---- Memory of one call ---- */
+
+/* Offsets into the workspace, in bytes; all multiples of 64. */
+typedef struct gpured__gemm_layout {
+  int64_t panel;                /* columns of a task */
+  int64_t chunk;                /* steps of k that are packed at once */
+  int64_t blocks;               /* of 128 rows */
+  int64_t panels;               /* of an item */
+  int64_t round;                /* (item, panel) pairs whose partials are held at once */
+  size_t row_bias, column_bias; /* [batches][rows], [batches][columns], in the accumulator's type */
+  size_t short_left, short_dot, short_bias; /* [batches][depth], [batches][columns], [batches] */
+  size_t partials;                          /* [round][results][panel][blocks] */
+  size_t threads;                           /* for each: packed left, packed right, tile */
+  size_t thread_bytes, packed_right, tile;
+  size_t total;
+} gpured__gemm_layout;
+
+/* Reserves count elements of `size` bytes at the end; returns where, or records that it cannot be.
+ */
+GPURED__FUNC size_t gpured__reserve(size_t *total, double count, size_t size) {
+  size_t at = *total;
+  double bytes = count * (double)size;
+  if (*total == SIZE_MAX || bytes > (double)(SIZE_MAX / 4)) {
+    *total = SIZE_MAX;
+    return 0;
+  }
+  *total += ((size_t)bytes + 63) / 64 * 64;
+  return at;
+}
+
+GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
+  int i;
+  for (i = 0; i < p->g->count; ++i)
+    if (gpured__is_short(p->g, p->g->results[i].op)) return 1;
+  return 0;
+}
+
+GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                       int threads, gpured__gemm_layout *lay) {
+  const int l2 = p->g->form == GPURED_FORM_L2;
+  const double batches = (double)p->batches;
+  memset(lay, 0, sizeof *lay);
+  if (p->batches == 0 || p->columns == 0) return;
+  if (p->row_bias || l2)
+    lay->row_bias = gpured__reserve(&lay->total, batches * (double)p->rows, k->size);
+  if (p->column_bias || l2)
+    lay->column_bias = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
+  if (gpured__gemm_has_short(p)) {
+    lay->short_left = gpured__reserve(&lay->total, batches * (double)p->depth, k->size);
+    lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
+    lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
+  }
+  if (!p->needs_product || p->rows == 0) return;
+  lay->chunk = gpured__min_i64(p->depth, 256);
+  lay->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  lay->panel = lay->blocks > 4096 ? k->nr : k->nr * (240 / k->nr + 1);
+  lay->panel = gpured__min_i64(lay->panel, gpured__ceil_div(p->columns, k->nr) * k->nr);
+  lay->panels = gpured__ceil_div(p->columns, lay->panel);
+  lay->round = gpured__ceil_div((int64_t)threads * 8, lay->blocks);
+  lay->round = gpured__min_i64(lay->round, p->batches * lay->panels);
+  lay->partials = gpured__reserve(
+      &lay->total,
+      (double)lay->round * (double)p->g->count * (double)lay->panel * (double)lay->blocks,
+      sizeof(gpured__partial));
+  (void)gpured__reserve(&lay->thread_bytes,
+                        (double)(GPURED__GEMM_BLOCK + k->mr) * (double)lay->chunk, k->size);
+  lay->packed_right =
+      gpured__reserve(&lay->thread_bytes, (double)lay->panel * (double)lay->chunk, k->size);
+  lay->tile = gpured__reserve(&lay->thread_bytes,
+                              (double)(GPURED__GEMM_BLOCK + k->mr) * (double)lay->panel, k->size);
+  lay->threads = gpured__reserve(&lay->total, (double)threads * (double)lay->thread_bytes, 1);
+}
+
+/* ---- Running it ---- */
+
+typedef struct gpured__gemm_job {
+  const gpured__gemm_plan *p;
+  const gpured__kernels *k;
+  const gpured__gemm_layout *lay;
+  char *memory;
+  int64_t first; /* (item, panel) pair of this round */
+} gpured__gemm_job;
+
+/* The element offset of an item of the batch for an operand. */
+GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t item, int which) {
+  int64_t offset = 0;
+  int i;
+  for (i = p->batch_count - 1; i >= 0; --i) {
+    offset += item % p->batch[i].n * p->batch[i].stride[which];
+    item /= p->batch[i].n;
+  }
+  return offset;
+}
+
+/* Packs `count` lines of k elements into panels of `width`: dst[panel][k][width], lines that do not
+ * exist as zeros. */
+GPURED__FUNC void gpured__pack(const gpured__kernels *kern, const char *src, int32_t dtype,
+                               int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
+                               int width, char *dst) {
+  const int64_t size = (int64_t)gpured__dtype_size(dtype), ksize = (int64_t)kern->size;
+  double row[256];
+  int64_t i, j, panel, n;
+  for (panel = 0; panel < count; panel += width, dst += k * width * ksize) {
+    n = gpured__min_i64(width, count - panel);
+    if (n < width) memset(dst, 0, (size_t)(k * width * ksize));
+    if (line_stride == 1 || k_stride != 1) { /* across the lines */
+      for (j = 0; j < k; ++j)
+        kern->fetch(dst + j * width * ksize, src + (panel * line_stride + j * k_stride) * size,
+                    dtype, line_stride, n, GPURED__PLAIN);
+      continue;
+    }
+    for (i = 0; i < n; ++i) { /* along them; k is at most 256 */
+      kern->fetch(row, src + (panel + i) * line_stride * size, dtype, 1, k, GPURED__PLAIN);
+      for (j = 0; j < k; ++j)
+        memcpy(dst + (j * width + i) * ksize, (const char *)row + j * ksize, (size_t)ksize);
+    }
+  }
+}
+
+/* How the values of the product enter the kernel of a result. */
+GPURED__FUNC int gpured__gemm_enter(const gpured__gemm_plan *p, int op) {
+  int is_signed =
+      p->acc == GPURED__U64 && p->ep.is_signed && p->ep.map == GPURED_MAP_NONE; /* maps: unsigned */
+  switch (op) {
+    case GPURED_SUMSQ:
+    case GPURED_NORM2:
+      return GPURED__SQUARE;
+    case GPURED_NORM1:
+    case GPURED_ABSMAX:
+      return p->acc != GPURED__U64 || is_signed ? GPURED__ABS : GPURED__PLAIN;
+    case GPURED_MIN:
+    case GPURED_MAX:
+    case GPURED_ARGMIN:
+    case GPURED_ARGMAX:
+      return is_signed ? GPURED__BIAS : GPURED__PLAIN;
+    default:
+      return GPURED__PLAIN;
+  }
+}
+
+/* The kernel that combines them: the transformation is already made. */
+GPURED__FUNC int gpured__gemm_kernel(int op) {
+  switch (op) {
+    case GPURED_ABSMAX:
+      return GPURED__MAX;
+    case GPURED_SUMSQ:
+    case GPURED_NORM1:
+    case GPURED_NORM2:
+      return GPURED__ADD;
+    default:
+      return gpured__kernel_of(op, 1);
+  }
+}
+
+/* The values of one block of rows by one panel of columns, finished but for the reduction. */
+GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, int64_t item, int64_t row,
+                                      int64_t rows, int64_t column, int64_t columns, char *own) {
+  const gpured__gemm_plan *p = job->p;
+  const gpured__kernels *k = job->k;
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype), ksize = (int64_t)k->size;
+  const int64_t *ls = p->left.strides + p->left.ndim - 2,
+                *rs = p->right.strides + p->right.ndim - 2;
+  const char *left = (const char *)p->left.data +
+                     (gpured__gemm_offset(p, item, GPURED__LEFT) + row * ls[0]) * size;
+  const char *right = (const char *)p->right.data +
+                      (gpured__gemm_offset(p, item, GPURED__RIGHT) + column * rs[1]) * size;
+  const char *rb = NULL, *cb = NULL;
+  int64_t at, n;
+  memset(own + lay->tile, 0, (size_t)((GPURED__GEMM_BLOCK + k->mr) * lay->panel * ksize));
+  for (at = 0; at < p->depth; at += n) {
+    n = gpured__min_i64(lay->chunk, p->depth - at);
+    gpured__pack(k, left + at * ls[1] * size, p->left.dtype, ls[0], ls[1], rows, n, k->mr, own);
+    gpured__pack(k, right + at * rs[0] * size, p->right.dtype, rs[1], rs[0], columns, n, k->nr,
+                 own + lay->packed_right);
+    k->gemm_tile(own + lay->tile, lay->panel, rows, own, own + lay->packed_right, n);
+  }
+  if (p->row_bias || p->g->form)
+    rb = job->memory + lay->row_bias + (size_t)((item * p->rows + row) * ksize);
+  if (p->column_bias || p->g->form)
+    cb = job->memory + lay->column_bias + (size_t)((item * p->columns + column) * ksize);
+  if (rb || cb || p->ep.scaled || p->ep.map)
+    k->epilogue(own + lay->tile, lay->panel, rows, columns, &p->ep, rb, cb);
+}
+
+GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job, int64_t item, int64_t row,
+                                             int64_t rows, int64_t column, int64_t columns,
+                                             const char *tile) {
+  const gpured__gemm_plan *p = job->p;
+  const gpured_tensor *c = p->g->c;
+  int64_t i, at = gpured__gemm_offset(p, item, GPURED__PRODUCT) + row * p->product_row +
+                  column * p->product_column;
+  for (i = 0; i < rows; ++i)
+    job->k->put((char *)c->data + (at + i * p->product_row) * (int64_t)gpured__dtype_size(c->dtype),
+                c->dtype, p->product_column, tile + (size_t)(i * job->lay->panel) * job->k->size,
+                columns, GPURED__PLAIN);
+}
+
+/* Where the partials of a result begin for one (item, panel) pair of the round. */
+GPURED__INLINE gpured__partial *gpured__gemm_partials(const gpured__gemm_job *job, int64_t pair,
+                                                      int result) {
+  int64_t size = job->lay->panel * job->lay->blocks;
+  return (gpured__partial *)(void *)(job->memory + job->lay->partials) +
+         (pair * job->p->g->count + result) * size;
+}
+
+/* One task: one block of rows of one pair. */
+GPURED__FUNC void gpured__gemm_task(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_layout *lay = job->lay;
+  const gpured__gemm_plan *p = job->p;
+  char *own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
+  int64_t block = index % lay->blocks, pair = index / lay->blocks, id = job->first + pair;
+  int64_t item = id / lay->panels, column = id % lay->panels * lay->panel,
+          row = block * GPURED__GEMM_BLOCK;
+  int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - row);
+  int64_t columns = gpured__min_i64(lay->panel, p->columns - column);
+  int r, op;
+  gpured__gemm_values(job, item, row, rows, column, columns, own);
+  if (p->g->c) gpured__gemm_store_product(job, item, row, rows, column, columns, own + lay->tile);
+  for (r = 0; r < p->g->count; ++r) {
+    op = p->g->results[r].op;
+    if (gpured__is_short(p->g, op)) continue;
+    job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), own + lay->tile,
+                         lay->panel, rows, columns, row,
+                         gpured__gemm_partials(job, pair, r) + block, lay->blocks);
+  }
+}
+
+/* A value or an index of one column to its result. */
+GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t item,
+                                     int64_t column, const gpured__node *node, const void *value) {
+  const gpured__gemm_plan *p = job->p;
+  gpured__plan one;
+  memset(&one, 0, sizeof one);
+  one.op = p->g->results[r].op;
+  one.kernel = gpured__gemm_kernel(one.op);
+  one.acc = p->acc;
+  one.fetch = gpured__gemm_enter(p, one.op);
+  one.n = p->rows;
+  one.in_dtype = p->left.dtype;
+  one.out_dtype = p->g->results[r].out.dtype;
+  one.outputs = 1;
+  one.out =
+      (char *)p->g->results[r].out.data +
+      (gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) + column * p->result_stride[r]) *
+          (int64_t)gpured__dtype_size(one.out_dtype);
+  if (value)
+    job->k->put(one.out, one.out_dtype, 1, value, 1, GPURED__PLAIN);
+  else if (node)
+    gpured__store_result(&one, job->k, 0, node);
+  else
+    gpured__store_empty(&one, job->k);
+}
+
+/* Combines the partials of one column of one pair for every result. */
+GPURED__FUNC void gpured__gemm_finish(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_layout *lay = job->lay;
+  const gpured__gemm_plan *p = job->p;
+  const size_t ksize = job->k->size;
+  int64_t pair = index / lay->panel, id = job->first + pair, b, n, i;
+  int64_t inside = index % lay->panel, column = id % lay->panels * lay->panel + inside;
+  gpured__state st;
+  gpured__node node;
+  double values[GPURED__BLOCK];
+  int r, kernel;
+  (void)thread;
+  if (column >= p->columns) return;
+  for (r = 0; r < p->g->count; ++r) {
+    const gpured__partial *part = gpured__gemm_partials(job, pair, r) + inside * lay->blocks;
+    if (gpured__is_short(p->g, p->g->results[r].op)) continue;
+    kernel = gpured__gemm_kernel(p->g->results[r].op);
+    st.count = 0;
+    if (kernel < GPURED__ARG_MIN) {
+      for (b = 0; b < lay->blocks; b += n) {
+        n = gpured__min_i64(GPURED__BLOCK, lay->blocks - b);
+        for (i = 0; i < n; ++i)
+          memcpy((char *)values + (size_t)i * ksize, &part[b + i].value, ksize);
+        job->k->feed(kernel, &st, values, NULL, n, 0);
+      }
+    } else {
+      for (b = 0; b < lay->blocks; ++b) {
+        memcpy(&node.v, &part[b].value, 2 * ksize);
+        node.n = part[b].index;
+        job->k->push(kernel, &st, &node);
+      }
+    }
+    job->k->close(kernel, &st, &node);
+    gpured__gemm_store(job, r, id / lay->panels, column, &node, NULL);
+  }
+}
+
+/* ---- Vectors along one operand: biases, norms, column sums ---- */
+
+/* A contiguous [batch..., n] tensor of the accumulator's type in the workspace. */
+GPURED__FUNC gpured_tensor gpured__gemm_vector(const gpured__gemm_plan *p, void *data, int64_t n) {
+  static const gpured_dtype dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
+  int64_t shape[GPURED_MAX_NDIM];
+  int i;
+  for (i = 0; i < p->batch_count; ++i) shape[i] = p->batch[i].n;
+  shape[p->batch_count] = n;
+  return gpured_array(data, dtype[p->acc], p->batch_count + 1, shape, NULL);
+}
+
+/* An operand as [batch..., its own axes], its batch axes broadcast. */
+GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const gpured_tensor *t,
+                                             int matrix, int which) {
+  gpured_tensor view = *t;
+  int i;
+  view.ndim = p->batch_count + matrix;
+  for (i = 0; i < p->batch_count; ++i) {
+    view.shape[i] = p->batch[i].n;
+    view.strides[i] = p->batch[i].stride[which];
+  }
+  for (i = 0; i < matrix; ++i) {
+    view.shape[p->batch_count + i] = t->shape[t->ndim - matrix + i];
+    view.strides[p->batch_count + i] = t->strides[t->ndim - matrix + i];
+  }
+  return view;
+}
+
+/* Reduces `axes` of a view to [batch..., n] with the call's accumulator. weight: NULL, or
+ * [batch..., extent of the axis] for Dot. */
+GPURED__FUNC void gpured__gemm_reduce_view(const gpured__gemm_plan *p, const gpured_options *o,
+                                           int op, const gpured_tensor *view, uint32_t axes,
+                                           void *out, int64_t n, const void *weight) {
+  gpured_tensor result = gpured__gemm_vector(p, out, n), w;
+  gpured__plan plan;
+  int i;
+  for (i = 0; i < view->ndim; ++i) w.strides[i] = 0;
+  if (weight) {
+    w = gpured__gemm_vector(p, NULL, view->shape[p->batch_count]);
+    w.strides[p->batch_count + 1] = 0;
+  }
+  gpured__plan_operands(&plan, op, view, &result);
+  (void)gpured__plan_loops(&plan, view, axes, &result,
+                           w.strides); /* shapes fit: they were made to */
+  plan.acc = p->acc;
+  plan.fetch = GPURED__PLAIN;
+  plan.kernel = weight ? GPURED__DOT : gpured__kernel_of(op, p->acc != GPURED__U64);
+  plan.weight = weight;
+  gpured__run_reduce(&plan, o);
+}
+
+/* Biases to the accumulator's type; the norms of the L2 form. Reducing no axis converts. */
+GPURED__FUNC void gpured__gemm_biases(const gpured__gemm_job *job, const gpured_options *o) {
+  const gpured__gemm_plan *p = job->p;
+  const uint32_t inner = 1u << (p->batch_count + 1), outer = 1u << p->batch_count;
+  void *rows = job->memory + job->lay->row_bias, *columns = job->memory + job->lay->column_bias;
+  gpured_tensor view;
+  if (p->g->form == GPURED_FORM_L2) {
+    view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+    gpured__gemm_reduce_view(p, o, GPURED_SUMSQ, &view, inner, rows, p->rows, NULL);
+    view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
+    gpured__gemm_reduce_view(p, o, GPURED_SUMSQ, &view, outer, columns, p->columns, NULL);
+  }
+  if (p->row_bias) {
+    view = gpured__gemm_view(p, p->row_bias, 1, GPURED__ROW_BIAS);
+    gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, 0, rows, p->rows, NULL);
+  }
+  if (p->column_bias) {
+    view = gpured__gemm_view(p, p->column_bias, 1, GPURED__COLUMN_BIAS);
+    gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, 0, columns, p->columns, NULL);
+  }
+}
+
+/* ---- The short road of sum and mean ---- */
+
+/* Finishes one result of one column: docs/ORDER.md section 7.4. */
+GPURED__FUNC double gpured__gemm_short_f64(const gpured__gemm_plan *p, double s,
+                                           const double *row_sum, const double *column, int mean) {
+  double t = p->ep.scaled ? gpured__mul_f64(p->ep.alpha, s) : s;
+  const double n = (double)p->rows;
+  if (row_sum) t = t + *row_sum;
+  if (column) t = fma(n, *column, t);
+  return mean ? t / n : t;
+}
+
+GPURED__FUNC float gpured__gemm_short_f32(const gpured__gemm_plan *p, float s, const float *row_sum,
+                                          const float *column, int mean) {
+  float t = p->ep.scaled ? gpured__mul_f32((float)p->ep.alpha, s) : s;
+  const float n = (float)p->rows;
+  if (row_sum) t = t + *row_sum;
+  if (column) t = fmaf(n, *column, t);
+  return mean ? t / n : t;
+}
+
+/* One column of one item: every short result. */
+GPURED__FUNC void gpured__gemm_short_store(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_plan *p = job->p;
+  const char *s = job->memory + job->lay->short_dot + (size_t)index * job->k->size;
+  const char *rb = NULL, *cb = NULL;
+  int64_t item = index / p->columns;
+  double value;
+  float narrow;
+  int r, mean;
+  (void)thread;
+  if (p->row_bias || p->g->form)
+    rb = job->memory + job->lay->short_bias + (size_t)item * job->k->size;
+  if (p->column_bias || p->g->form)
+    cb = job->memory + job->lay->column_bias + (size_t)index * job->k->size;
+  for (r = 0; r < p->g->count; ++r) {
+    if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
+    mean = p->g->results[r].op == GPURED_MEAN;
+    memcpy(&value, s, job->k->size);
+    if (p->acc == GPURED__F64) {
+      value = gpured__gemm_short_f64(p, value, (const double *)(const void *)rb,
+                                     (const double *)(const void *)cb, mean);
+    } else if (p->acc == GPURED__F32) {
+      memcpy(&narrow, s, sizeof narrow);
+      narrow = gpured__gemm_short_f32(p, narrow, (const float *)(const void *)rb,
+                                      (const float *)(const void *)cb, mean);
+      memcpy(&value, &narrow, sizeof narrow);
+    }
+    gpured__gemm_store(job, r, item, index % p->columns, NULL, &value);
+  }
+}
+
+/* Column sums of the left operand, then their dot product with every column of the right one. */
+GPURED__FUNC void gpured__gemm_short(gpured__gemm_job *job, const gpured_options *o, int threads) {
+  const gpured__gemm_plan *p = job->p;
+  const uint32_t outer = 1u << p->batch_count;
+  char *sums = job->memory + job->lay->short_left, *dots = job->memory + job->lay->short_dot;
+  char *rows = job->memory + job->lay->row_bias;
+  gpured_tensor view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, sums, p->depth, NULL);
+  view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, dots, p->columns, sums);
+  if (p->row_bias || p->g->form) {
+    view = gpured__gemm_vector(p, rows, p->rows);
+    gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, job->memory + job->lay->short_bias, 1,
+                             NULL);
+  }
+  gpured__parallel_for(threads, p->batches * p->columns, gpured__gemm_short_store, job);
+}
+
+GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
+  const gpured__gemm_plan *p = job->p;
+  int64_t item, column;
+  int r;
+  for (item = 0; item < p->batches; ++item)
+    for (column = 0; column < p->columns; ++column)
+      for (r = 0; r < p->g->count; ++r) gpured__gemm_store(job, r, item, column, NULL, NULL);
+}
+
+GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_options *o) {
+  double work = (double)p->batches * (double)p->rows * (double)p->columns;
+  return gpured__threads(o, work * (p->needs_product ? 1.0 + (double)p->depth / 16 : 1.0 / 16));
+}
+
+GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_options *o,
+                                   const gpured__gemm_layout *lay, int threads, char *memory) {
+  gpured__gemm_job job;
+  int64_t pairs = p->batches * lay->panels, count;
+  job.p = p;
+  job.k = gpured__get_level()->kernels[p->acc];
+  job.lay = lay;
+  job.memory = memory;
+  job.first = 0;
+  if (p->batches == 0 || p->columns == 0) return;
+  if (p->rows == 0) {
+    gpured__gemm_store_all_empty(&job);
+    return;
+  }
+  gpured__gemm_biases(&job, o);
+  if (gpured__gemm_has_short(p)) gpured__gemm_short(&job, o, threads);
+  if (!p->needs_product) return;
+  for (; job.first < pairs; job.first += count) {
+    count = gpured__min_i64(lay->round, pairs - job.first);
+    gpured__parallel_for(threads, count * lay->blocks, gpured__gemm_task, &job);
+    gpured__parallel_for(threads, count * lay->panel, gpured__gemm_finish, &job);
+  }
+}
+
+/* ============================================================================================== */
+/* 16  Public functions                                                                           */
+/* ============================================================================================== */
+/*
+ * Check, plan, find memory, run. Each public call and its workspace query share one function, told
+ * apart by `bytes`, so that they cannot disagree.
+ */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+GPURED_API gpured_tensor gpured_array(const void *data, gpured_dtype dtype, int ndim,
+                                      const int64_t *shape, const int64_t *strides) {
+  gpured_tensor t;
+  int64_t step = 1;
+  int i;
+  memset(&t, 0, sizeof t);
+  memcpy(&t.data, &data,
+         sizeof t.data); /* outputs pass through here too: const is the caller's promise */
+  t.dtype = (int32_t)dtype;
+  t.device = GPURED_CPU;
+  t.ndim = ndim < 0 || ndim > GPURED_MAX_NDIM || (ndim > 0 && !shape) ? -1 : ndim;
+  for (i = t.ndim - 1; i >= 0; --i) {
+    t.shape[i] = shape[i];
+    t.strides[i] = strides ? strides[i] : step;
+    if (shape[i] > 0 && gpured__mul_size(step, shape[i], &step))
+      step = INT64_MAX; /* refused by the call */
+  }
+  return t;
+}
+
+GPURED_API gpured_tensor gpured_vector(const void *data, gpured_dtype dtype, int64_t n) {
+  return gpured_array(data, dtype, 1, &n, NULL);
+}
+
+GPURED_API gpured_tensor gpured_matrix(const void *data, gpured_dtype dtype, int64_t rows,
+                                       int64_t cols) {
+  int64_t shape[2];
+  shape[0] = rows;
+  shape[1] = cols;
+  return gpured_array(data, dtype, 2, shape, NULL);
+}
+
+/* Reduce, or its workspace query when bytes is not NULL. */
+static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
+                                       const gpured_tensor *out, const gpured_options *options,
+                                       size_t *bytes) {
+  gpured__call call;
+  gpured__plan plan;
+  gpured__mode mode;
+  const gpured_tensor *tensors[2];
+  gpured_status st;
+  if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
+  if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
+  if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
+  if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
+  if (axes >> in->ndim != 0) return GPURED_ERR_ARG;
+  if ((st = gpured__plan_reduce(&plan, (int)op, in, axes, out, &call)) != GPURED_OK) return st;
+  tensors[0] = in;
+  tensors[1] = out;
+  if ((st = gpured__check_output(out, tensors, 1, call.query)) != GPURED_OK) return st;
+  if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  if (call.query) return GPURED_OK; /* the CPU needs none */
+  mode = gpured__mode_enter();
+  gpured__run_reduce(&plan, &call.o);
+  gpured__mode_leave(mode);
+  return GPURED_OK;
+}
+
+GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
+                                       const gpured_tensor *out, const gpured_options *options) {
+  return gpured__do_reduce(op, in, axes, out, options, NULL);
+}
+
+GPURED_API gpured_status gpured_reduce_workspace(gpured_op op, const gpured_tensor *in,
+                                                 uint32_t axes, const gpured_tensor *out,
+                                                 const gpured_options *options, size_t *bytes) {
+  if (!bytes) return GPURED_ERR_ARG;
+  *bytes = 0;
+  return gpured__do_reduce(op, in, axes, out, options, bytes);
+}
+
+static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int axis,
+                                     unsigned flags, const gpured_tensor *out,
+                                     const gpured_options *options, size_t *bytes) {
+  gpured__call call;
+  gpured__plan plan;
+  gpured__mode mode;
+  const gpured_tensor *tensors[2];
+  gpured_status st;
+  if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
+  if (flags & ~(unsigned)(GPURED_SCAN_EXCLUSIVE | GPURED_SCAN_REVERSE)) return GPURED_ERR_ARG;
+  if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
+  if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
+  if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
+  if (axis < 0 || axis >= in->ndim) return GPURED_ERR_ARG;
+  if (op != GPURED_SUM && op != GPURED_PROD && op != GPURED_MIN && op != GPURED_MAX &&
+      op != GPURED_LOGSUMEXP)
+    return GPURED_ERR_UNSUPPORTED;
+  if ((st = gpured__plan_scan(&plan, (int)op, in, axis, flags, out, &call)) != GPURED_OK) return st;
+  tensors[0] = in;
+  tensors[1] = out;
+  if ((st = gpured__check_output(out, tensors, gpured__same_memory(in, out) ? 0 : 1, call.query)) !=
+      GPURED_OK)
+    return st;
+  if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  if (call.query) return GPURED_OK;
+  mode = gpured__mode_enter();
+  gpured__run_scan(&plan, &call.o);
+  gpured__mode_leave(mode);
+  return GPURED_OK;
+}
+
+GPURED_API gpured_status gpured_scan(gpured_op op, const gpured_tensor *in, int axis,
+                                     unsigned flags, const gpured_tensor *out,
+                                     const gpured_options *options) {
+  return gpured__do_scan(op, in, axis, flags, out, options, NULL);
+}
+
+GPURED_API gpured_status gpured_scan_workspace(gpured_op op, const gpured_tensor *in, int axis,
+                                               unsigned flags, const gpured_tensor *out,
+                                               const gpured_options *options, size_t *bytes) {
+  if (!bytes) return GPURED_ERR_ARG;
+  *bytes = 0;
+  return gpured__do_scan(op, in, axis, flags, out, options, bytes);
+}
+
+/* Pointers, enumerations and tensors of a GEMM description. */
+GPURED__FUNC gpured_status gpured__check_gemm(const gpured_gemm *g, int query) {
+  gpured_status st;
+  int r;
+  if (!g || g->struct_size != sizeof *g || !g->results) return GPURED_ERR_ARG;
+  if (g->axis < 0 || g->axis > 1 || g->count < 1 || g->count > GPURED_MAX_RESULTS)
+    return GPURED_ERR_ARG;
+  if (g->map < GPURED_MAP_NONE || g->map > GPURED_MAP_SQUARE) return GPURED_ERR_ARG;
+  if (g->form < GPURED_FORM_PLAIN || g->form > GPURED_FORM_L2) return GPURED_ERR_ARG;
+  if ((st = gpured__check_tensor(g->a, query)) != GPURED_OK) return st;
+  if ((st = gpured__check_tensor(g->b, query)) != GPURED_OK) return st;
+  if (g->bias_m && (st = gpured__check_tensor(g->bias_m, query)) != GPURED_OK) return st;
+  if (g->bias_n && (st = gpured__check_tensor(g->bias_n, query)) != GPURED_OK) return st;
+  if (g->c && (st = gpured__check_tensor(g->c, query)) != GPURED_OK) return st;
+  for (r = 0; r < g->count; ++r) {
+    if (g->results[r].op < GPURED_SUM || g->results[r].op > GPURED_COUNT_NONZERO)
+      return GPURED_ERR_ARG;
+    if ((st = gpured__check_tensor(&g->results[r].out, query)) != GPURED_OK) return st;
+  }
+  return GPURED_OK;
+}
+
+/* No output overlaps an input or another output; all live where the backend is. */
+GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g,
+                                                     const gpured__call *call) {
+  const gpured_tensor *t[5 + GPURED_MAX_RESULTS];
+  gpured_status st;
+  int r, n = 4;
+  t[0] = g->a;
+  t[1] = g->b;
+  t[2] = g->bias_m;
+  t[3] = g->bias_n;
+  if (g->c) {
+    if ((st = gpured__check_output(g->c, t, n, call->query)) != GPURED_OK) return st;
+    t[n++] = g->c;
+  }
+  for (r = 0; r < g->count; ++r) {
+    if ((st = gpured__check_output(&g->results[r].out, t, n, call->query)) != GPURED_OK) return st;
+    t[n++] = &g->results[r].out;
+  }
+  return gpured__check_backend(call, t, n);
+}
+
+static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options *options,
+                                     size_t *bytes) {
+  gpured__call call;
+  gpured__gemm_plan plan;
+  gpured__gemm_layout layout;
+  gpured__memory memory;
+  gpured__mode mode;
+  gpured_status st;
+  int threads;
+  if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
+  if ((st = gpured__check_gemm(g, call.query)) != GPURED_OK) return st;
+  if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
+  if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
+  threads = gpured__gemm_threads(&plan, &call.o);
+  gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);
+  if (layout.total == SIZE_MAX) return GPURED_ERR_OVERFLOW;
+  if (bytes) {
+    *bytes = layout.total;
+    return GPURED_OK;
+  }
+  if ((st = gpured__acquire(&call.o, layout.total, &memory)) != GPURED_OK) return st;
+  mode = gpured__mode_enter();
+  gpured__run_gemm(&plan, &call.o, &layout, threads, memory.start);
+  gpured__mode_leave(mode);
+  gpured__release(&call.o, &memory);
+  return GPURED_OK;
+}
+
+GPURED_API gpured_status gpured_gemm_reduce_ex(const gpured_gemm *gemm,
+                                               const gpured_options *options) {
+  return gpured__do_gemm(gemm, options, NULL);
+}
+
+GPURED_API gpured_status gpured_gemm_reduce_ex_workspace(const gpured_gemm *gemm,
+                                                         const gpured_options *options,
+                                                         size_t *bytes) {
+  if (!bytes) return GPURED_ERR_ARG;
+  *bytes = 0;
+  return gpured__do_gemm(gemm, options, bytes);
+}
+
+static gpured_status gpured__do_gemm_simple(gpured_op op, const gpured_tensor *a,
+                                            const gpured_tensor *b, int axis,
+                                            const gpured_tensor *d, const gpured_options *options,
+                                            size_t *bytes) {
+  gpured_gemm g = gpured_default_gemm();
+  gpured_result result;
+  if (!d) return GPURED_ERR_ARG;
+  result.op = (int32_t)op;
+  result.out = *d;
+  g.a = a;
+  g.b = b;
+  g.axis = axis;
+  g.count = 1;
+  g.results = &result;
+  return gpured__do_gemm(&g, options, bytes);
+}
+
+GPURED_API gpured_status gpured_gemm_reduce(gpured_op op, const gpured_tensor *a,
+                                            const gpured_tensor *b, int axis,
+                                            const gpured_tensor *d, const gpured_options *options) {
+  return gpured__do_gemm_simple(op, a, b, axis, d, options, NULL);
+}
+
+GPURED_API gpured_status gpured_gemm_reduce_workspace(gpured_op op, const gpured_tensor *a,
+                                                      const gpured_tensor *b, int axis,
+                                                      const gpured_tensor *d,
+                                                      const gpured_options *options,
+                                                      size_t *bytes) {
+  if (!bytes) return GPURED_ERR_ARG;
+  *bytes = 0;
+  return gpured__do_gemm_simple(op, a, b, axis, d, options, bytes);
+}
+
+/* ---- One-liners ---- */
+
+/* Reduces a host array to one value of its dtype (or an index); leaves *out alone when the call is
+ * refused. */
+static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t n,
+                         gpured_dtype out_dtype, void *out) {
+  gpured_tensor in, result;
+  if (n > (size_t)INT64_MAX) return;
+  in = gpured_vector(x, dtype, (int64_t)n);
+  result = gpured_array(out, out_dtype, 0, NULL, NULL);
+  (void)gpured_reduce(op, &in, 1u, &result, NULL);
+}
+
+#define GPURED__FLAT(name, op, type, tag, dtype)                   \
+  GPURED_API type gpured_##name##_##tag(const type *x, size_t n) { \
+    type y = gpured__quiet_nan_##tag();                            \
+    gpured__flat(op, x, dtype, n, dtype, &y);                      \
+    return y;                                                      \
+  }
+#define GPURED__FLAT_INDEX(name, op, type, tag, dtype)                \
+  GPURED_API int64_t gpured_##name##_##tag(const type *x, size_t n) { \
+    int64_t y = -1;                                                   \
+    gpured__flat(op, x, dtype, n, GPURED_I64, &y);                    \
+    return y;                                                         \
+  }
+#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                \
+  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols, \
+                                                 type *out) {                             \
+    gpured_tensor in, result;                                                             \
+    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW; \
+    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                           \
+    result = gpured_vector(out, dtype, (int64_t)(kept));                                  \
+    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                   \
+  }
+#define GPURED__CUMSUM(type, tag, dtype)                                           \
+  GPURED_API gpured_status gpured_cumsum_##tag(const type *x, type *y, size_t n) { \
+    gpured_tensor in, out;                                                         \
+    if (n > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;                         \
+    in = gpured_vector(x, dtype, (int64_t)n);                                      \
+    out = gpured_vector(y, dtype, (int64_t)n);                                     \
+    return gpured_scan(GPURED_SUM, &in, 0, 0, &out, NULL);                         \
+  }
+#define GPURED__ONE_LINERS(type, tag, dtype)                  \
+  GPURED__FLAT(sum, GPURED_SUM, type, tag, dtype)             \
+  GPURED__FLAT(mean, GPURED_MEAN, type, tag, dtype)           \
+  GPURED__FLAT(min, GPURED_MIN, type, tag, dtype)             \
+  GPURED__FLAT(max, GPURED_MAX, type, tag, dtype)             \
+  GPURED__FLAT_INDEX(argmin, GPURED_ARGMIN, type, tag, dtype) \
+  GPURED__FLAT_INDEX(argmax, GPURED_ARGMAX, type, tag, dtype) \
+  GPURED__MATRIX(sum_rows, 1, rows, type, tag, dtype)         \
+  GPURED__MATRIX(sum_cols, 0, cols, type, tag, dtype)         \
+  GPURED__CUMSUM(type, tag, dtype)
+
+GPURED__ONE_LINERS(float, f32, GPURED_F32)
+GPURED__ONE_LINERS(double, f64, GPURED_F64)
+
+/* ---- Information ---- */
+
+GPURED_API const char *gpured_status_string(gpured_status status) {
+  switch (status) {
+    case GPURED_OK:
+      return "ok";
+    case GPURED_ERR_ARG:
+      return "invalid argument: a NULL or misaligned pointer, or a value outside its range";
+    case GPURED_ERR_SHAPE:
+      return "shapes do not fit, or an extent is not allowed";
+    case GPURED_ERR_UNSUPPORTED:
+      return "this combination of operation, types and options is not supported";
+    case GPURED_ERR_OVERFLOW:
+      return "a size, an offset or an index is too large for its type";
+    case GPURED_ERR_ALIAS:
+      return "an output overlaps an input, another output or itself";
+    case GPURED_ERR_WORKSPACE:
+      return "the given workspace is too small";
+    case GPURED_ERR_ALLOC:
+      return "out of memory";
+    case GPURED_ERR_NO_BACKEND:
+      return "the backend asked for is not available";
+    case GPURED_ERR_DEVICE:
+      return "the device reported an error";
+  }
+  return "unknown status";
+}
+
+GPURED_API size_t gpured_dtype_size(gpured_dtype dtype) {
+  return gpured__dtype_size((int32_t)dtype);
+}
+GPURED_API unsigned gpured_version(void) { return (unsigned)GPURED_VERSION; }
+GPURED_API int gpured_cuda_available(void) { return 0; }
+GPURED_API const char *gpured_cpu_level(void) { return gpured__get_level()->name; }
+
+/* ============================================================================================== */
+/* 17  Self-test                                                                                  */
+/* ============================================================================================== */
+/*
+ * What a build or a machine can break without any other sign: fused products, flushed subnormals,
+ * another rounding mode, NaN tests optimised away, and the order itself in each accumulator. Inputs
+ * come from a small generator, expectations are hashes of bits.
+ */
+enum { GPURED__SELF_N = 1300, GPURED__SELF_OUT = 64 };
+#define GPURED__SELF_HASH_F32 0xc35d6a7b9c5a19a5u
+#define GPURED__SELF_HASH_F64 0x6e2d4b69bfa2f94au
+
+/* Deterministic values with 24 significant bits between -2 and 2 (xorshift64, Marsaglia 2003). */
+static void gpured__self_fill(float *f, double *d, int n) {
+  uint64_t x = 88172645463325252u;
+  int i;
+  for (i = 0; i < n; ++i) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    d[i] = ((double)(x >> 40) - 8388608.0) / 4194304.0;
+    f[i] = (float)d[i];
+  }
+}
+
+/* FNV-1a over the results' bit patterns, the same on either byte order. */
+static uint64_t gpured__self_hash(uint64_t hash, const double *values, int n) {
+  int i, b;
+  for (i = 0; i < n; ++i)
+    for (b = 0; b < 64; b += 8)
+      hash = (hash ^ (gpured__bits_f64(values[i]) >> b & 255u)) * 1099511628211u;
+  return hash;
+}
+
+/* The arithmetic that everything rests on, with operands the compiler cannot see. */
+static int gpured__self_arithmetic(void) {
+  volatile float tiny = 1.1754943508222875e-38f, one = 1.0f, step = 1.000244140625f, zero = 0.0f;
+  volatile float half = tiny * 0.5f, product = step * step, sum;
+  float nan = zero / zero;
+  sum = product - 1.00048828125f;
+  if (half <= 0.0f || (float)(half + half) < tiny || (float)(half + half) > tiny) return 0;
+  if (fmaf(step, step, -1.00048828125f) <= sum)
+    return 0; /* the square needs 25 bits: fma keeps the last, the product does not */
+  if (!gpured__isnan_f32(nan) || nan == nan) return 0;
+  return one + 5.9604644775390625e-8f <= one &&
+         one + 5.9604651880817983e-8f > one; /* ties to even, no wider register */
+}
+
+/* Reductions, scans and products of the generated values, to one hash for each accumulator. */
+static gpured_status gpured__self_bits(gpured_dtype dtype, const void *data, uint64_t *hash) {
+  static const gpured_op reduce[] = {GPURED_SUM, GPURED_PROD,      GPURED_NORM2,
+                                     GPURED_MAX, GPURED_LOGSUMEXP, GPURED_STD};
+  static const gpured_op gemm[] = {GPURED_SUM, GPURED_SUMSQ, GPURED_LOGSUMEXP, GPURED_ABSMAX};
+  double out[GPURED__SELF_OUT];
+  gpured_tensor x = gpured_vector(data, dtype, GPURED__SELF_N),
+                y = gpured_vector(out, GPURED_F64, 1);
+  gpured_tensor a = gpured_matrix(data, dtype, 33, 17), b = gpured_matrix(data, dtype, 17, 5);
+  gpured_status st;
+  size_t i;
+  for (i = 0; i < sizeof reduce / sizeof *reduce; ++i) {
+    if ((st = gpured_reduce(reduce[i], &x, 1u, &y, NULL)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 1);
+  }
+  y.shape[0] = 5;
+  for (i = 0; i < sizeof gemm / sizeof *gemm; ++i) {
+    if ((st = gpured_gemm_reduce(gemm[i], &a, &b, 0, &y, NULL)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 5);
+  }
+  x.shape[0] = y.shape[0] = GPURED__SELF_OUT;
+  for (i = 0; i < 2; ++i) {
+    if ((st = gpured_scan(i ? GPURED_LOGSUMEXP : GPURED_SUM, &x, 0, 0, &y, NULL)) != GPURED_OK)
+      return st;
+    *hash = gpured__self_hash(*hash, out, GPURED__SELF_OUT);
+  }
+  return GPURED_OK;
+}
+
+GPURED_API gpured_status gpured_selftest(void) {
+  float f[GPURED__SELF_N];
+  double d[GPURED__SELF_N];
+  uint64_t hash32 = 14695981039346656037u, hash64 = hash32;
+  gpured_status st;
+  gpured__mode mode = gpured__mode_enter();
+  int sound = gpured__self_arithmetic();
+  gpured__mode_leave(mode);
+  if (!sound) return GPURED_ERR_UNSUPPORTED;
+  gpured__self_fill(f, d, GPURED__SELF_N);
+  if ((st = gpured__self_bits(GPURED_F32, f, &hash32)) != GPURED_OK) return st;
+  if ((st = gpured__self_bits(GPURED_F64, d, &hash64)) != GPURED_OK) return st;
+  if (hash32 != GPURED__SELF_HASH_F32 || hash64 != GPURED__SELF_HASH_F64)
+    return GPURED_ERR_UNSUPPORTED;
+  return GPURED_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* sections 11 to 17 */
+#endif /* GPURED_IMPLEMENTATION */

@@ -1,0 +1,705 @@
+/*
+ * The argument matrix: a call with one fault gives the documented status and leaves every byte as it was.
+ *
+ * All tensors of a call lie in one arena, which is compared as a whole. CASE starts from a call that is right, spoils it by a
+ * statement, and quotes that statement when something else comes of it than expected.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+enum { REDUCE, SCAN, GEMM, EX, KINDS };
+enum { ARENA = 16384, IN = 0, OUT = 2048, SECOND = 4096, BIAS_M = 6144, BIAS_N = 6400, C = 8192, OUT2 = 10240 };
+
+static unsigned char *arena(void) {
+  static unsigned char raw[ARENA + 64], *aligned;
+  if (!aligned) aligned = raw + (64 - (uintptr_t)raw % 64) % 64;
+  return aligned;
+}
+
+/* A call of any of the functions. The pointers are what is passed, so that a case may clear them. */
+typedef struct args {
+  int kind, op, axis;
+  uint32_t axes;
+  unsigned flags;
+  gpured_tensor in, b, out, bias_m, bias_n, c;
+  gpured_result results[GPURED_MAX_RESULTS + 1];
+  gpured_gemm gemm;
+  gpured_options options;
+  const gpured_tensor *p_in, *p_b, *p_out;
+  const gpured_gemm *p_gemm;
+} args;
+
+static gpured_tensor view(size_t offset, int dtype, int ndim, int64_t e0, int64_t e1, int64_t e2) {
+  int64_t shape[3];
+  shape[0] = e0;
+  shape[1] = e1;
+  shape[2] = e2;
+  return gpured_array(arena() + offset, (gpured_dtype)dtype, ndim, shape, NULL);
+}
+
+/* The one result of a call, wherever it is kept. */
+static gpured_tensor *result(args *x) { return x->kind == EX ? &x->results[0].out : &x->out; }
+
+static void set_gemm(args *x) {
+  x->in = view(IN, GPURED_F32, 3, 2, 4, 6);
+  x->b = view(SECOND, GPURED_F32, 3, 2, 6, 5);
+  x->out = view(OUT, GPURED_F32, 2, 2, 5, 0);
+  if (x->kind != EX) return;
+  x->bias_m = view(BIAS_M, GPURED_F32, 1, 4, 0, 0);
+  x->bias_n = view(BIAS_N, GPURED_F32, 2, 2, 5, 0);
+  x->c = view(C, GPURED_F32, 3, 2, 4, 5);
+  x->results[0].op = GPURED_SUM;
+  x->results[0].out = x->out;
+  x->results[1].op = GPURED_ARGMAX;
+  x->results[1].out = view(OUT2, GPURED_I64, 2, 2, 5, 0);
+  x->gemm = gpured_default_gemm();
+  x->gemm.a = &x->in;
+  x->gemm.b = &x->b;
+  x->gemm.bias_m = &x->bias_m;
+  x->gemm.bias_n = &x->bias_n;
+  x->gemm.c = &x->c;
+  x->gemm.count = 2;
+  x->gemm.results = x->results;
+}
+
+static void set_up(args *x, int kind, gpured_backend backend) {
+  memset(x, 0, sizeof *x);
+  x->kind = kind;
+  x->op = GPURED_SUM;
+  x->options = options_for(backend, 0, 0, 0);
+  if (kind == REDUCE || kind == SCAN) {
+    x->in = view(IN, GPURED_F32, 3, 4, 6, 5);
+    x->axes = 2;
+    x->axis = 1;
+    x->out = kind == SCAN ? view(OUT, GPURED_F32, 3, 4, 6, 5) : view(OUT, GPURED_F32, 2, 4, 5, 0);
+  } else {
+    set_gemm(x);
+  }
+  x->p_in = &x->in;
+  x->p_b = &x->b;
+  x->p_out = &x->out;
+  x->p_gemm = &x->gemm;
+}
+
+static gpured_status call(const args *x) {
+  gpured_op op = (gpured_op)x->op;
+  switch (x->kind) {
+    case REDUCE: return gpured_reduce(op, x->p_in, x->axes, x->p_out, &x->options);
+    case SCAN: return gpured_scan(op, x->p_in, x->axis, x->flags, x->p_out, &x->options);
+    case GEMM: return gpured_gemm_reduce(op, x->p_in, x->p_b, x->axis, x->p_out, &x->options);
+    default: return gpured_gemm_reduce_ex(x->p_gemm, &x->options);
+  }
+}
+
+static gpured_status query(const args *x, size_t *bytes) {
+  gpured_op op = (gpured_op)x->op;
+  const gpured_options *o = &x->options;
+  switch (x->kind) {
+    case REDUCE: return gpured_reduce_workspace(op, x->p_in, x->axes, x->p_out, o, bytes);
+    case SCAN: return gpured_scan_workspace(op, x->p_in, x->axis, x->flags, x->p_out, o, bytes);
+    case GEMM: return gpured_gemm_reduce_workspace(op, x->p_in, x->p_b, x->axis, x->p_out, o, bytes);
+    default: return gpured_gemm_reduce_ex_workspace(x->p_gemm, o, bytes);
+  }
+}
+
+/* What the workspace query shall say: the same, or OK since it does not look at the fault, or either. */
+enum { SAME, BLIND, ANY };
+
+static void expect(const args *x, int status, int query_says, int line, const char *what) {
+  static const char *const names[] = {"reduce", "scan", "gemm_reduce", "gemm_reduce_ex"};
+  static unsigned char before[ARENA];
+  int got, asked, wanted = query_says == BLIND ? GPURED_OK : status;
+  size_t bytes = 12345, i;
+  for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61); /* small positive floats */
+  memcpy(before, arena(), ARENA);
+  got = (int)call(x);
+  CHECK(got == status, "%s, line %d, %s: status %d, not %d", names[x->kind], line, what, got, status);
+  for (i = 0; i < ARENA && arena()[i] == before[i]; ++i) continue;
+  if (status != GPURED_OK)
+    CHECK(i == ARENA, "%s, line %d, %s: byte %d was touched", names[x->kind], line, what, (int)i);
+  asked = (int)query(x, &bytes);
+  CHECK(query_says == ANY || asked == wanted, "%s_workspace, line %d, %s: status %d, not %d", names[x->kind], line,
+        what, asked, wanted);
+  CHECK(asked == GPURED_OK || bytes == 0, "%s_workspace, line %d, %s: %d bytes after an error", names[x->kind], line,
+        what, (int)bytes);
+  CHECK(asked != GPURED_OK || bytes != 12345, "%s_workspace, line %d, %s: bytes not set", names[x->kind], line, what);
+}
+
+#define CASE(kind, status, query_says, ...)                      \
+  do {                                                           \
+    args x;                                                      \
+    set_up(&x, kind, backend);                                   \
+    __VA_ARGS__;                                                 \
+    expect(&x, status, query_says, __LINE__, #__VA_ARGS__);      \
+  } while (0)
+
+/* ---- calls that are right ---------------------------------------------------------------------- */
+
+static void test_valid(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_OK, SAME, (void)0);
+    CASE(kind, GPURED_OK, SAME, x.options.threads = 3);
+    CASE(kind, GPURED_OK, SAME, x.options.precision = GPURED_PRECISION_TENSOR);
+    CASE(kind, GPURED_OK, SAME, x.in.shape[7] = -1; x.in.strides[5] = INT64_MIN); /* beyond ndim */
+  }
+  CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[1] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[0] = 0; x.out.data = NULL; x.out.shape[0] = 0);
+  CASE(SCAN, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.out.data = NULL; x.out.shape[2] = 0);
+  CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.b.data = NULL; x.b.shape[1] = 0);
+  CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[1] = 0);
+}
+
+/* Without elements, strides and the other extents are free: nothing may be multiplied out of int64_t. */
+static void test_empty_huge(gpured_backend backend) {
+  const int64_t big = (int64_t)1 << 40;
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.shape[1] = x.in.shape[2] = big; x.axes = 6; x.out.ndim = 1;
+       x.out.shape[0] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.strides[1] = INT64_MAX; x.in.strides[0] = INT64_MIN;
+       x.out.shape[0] = 0; x.out.strides[0] = INT64_MIN; x.out.strides[1] = INT64_MAX);
+  CASE(SCAN, GPURED_OK, SAME, x.in.shape[2] = x.out.shape[2] = 0; x.in.shape[1] = x.out.shape[1] = big;
+       x.in.strides[1] = big; x.out.strides[1] = -big; x.flags = GPURED_SCAN_REVERSE);
+  CASE(GEMM, GPURED_OK, SAME, x.in.shape[0] = x.b.shape[0] = x.out.shape[0] = 0; x.in.shape[1] = big;
+       x.in.shape[2] = x.b.shape[1] = big; x.in.strides[1] = INT64_MAX; x.b.strides[1] = INT64_MIN);
+}
+
+/* ---- pointers -------------------------------------------------------------------------------- */
+
+static void test_null(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < EX; ++kind) {
+    CASE(kind, GPURED_ERR_ARG, SAME, x.p_in = NULL);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.p_out = NULL);
+    CASE(kind, GPURED_ERR_ARG, BLIND, x.out.data = NULL);
+    CASE(kind, GPURED_ERR_ARG, BLIND, x.out.data = (char *)x.out.data + 2);
+  }
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_ARG, ANY, x.in.data = NULL);
+    CASE(kind, GPURED_ERR_ARG, ANY, x.in.data = (char *)x.in.data + 1);
+    CASE(kind, GPURED_ERR_ARG, ANY, x.options.workspace = arena() + 15000 + 1; x.options.workspace_bytes = 1000);
+  }
+  CASE(GEMM, GPURED_ERR_ARG, SAME, x.p_b = NULL);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.p_gemm = NULL);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.a = NULL);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.b = NULL);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.results = NULL);
+  CASE(EX, GPURED_ERR_ARG, ANY, x.b.data = NULL);
+  CASE(EX, GPURED_ERR_ARG, ANY, x.b.data = (char *)x.b.data + 2);
+  CASE(EX, GPURED_ERR_ARG, ANY, x.bias_m.data = NULL);
+  CASE(EX, GPURED_ERR_ARG, ANY, x.bias_n.data = (char *)x.bias_n.data + 1);
+  CASE(EX, GPURED_ERR_ARG, BLIND, x.c.data = NULL);
+  CASE(EX, GPURED_ERR_ARG, BLIND, x.c.data = (char *)x.c.data + 2);
+  CASE(EX, GPURED_ERR_ARG, BLIND, x.results[0].out.data = NULL);
+  CASE(EX, GPURED_ERR_ARG, BLIND, x.results[1].out.data = NULL);
+  CASE(EX, GPURED_ERR_ARG, BLIND, x.results[1].out.data = (char *)x.results[1].out.data + 4);
+}
+
+static void test_null_bytes(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    args x;
+    int status;
+    set_up(&x, kind, backend);
+    status = (int)query(&x, NULL);
+    CHECK(status == GPURED_ERR_ARG, "workspace query %d with bytes NULL: status %d", kind, status);
+  }
+}
+
+/* ---- enumerations ---------------------------------------------------------------------------- */
+
+static void test_enumerations(gpured_backend backend) {
+  static const int no_op[] = {0, -1, 18, INT_MAX, INT_MIN}, no_dtype[] = {0, -1, 11, INT_MAX, INT_MIN};
+  static const int no_device[] = {0, -1, 3, 7}, no_choice[] = {-1, 3, INT_MAX, INT_MIN};
+  int kind, i;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    for (i = 0; i < COUNT(no_op); ++i) CASE(kind, GPURED_ERR_ARG, SAME, x.op = x.results[0].op = no_op[i]);
+    for (i = 0; i < COUNT(no_dtype); ++i) {
+      CASE(kind, GPURED_ERR_ARG, SAME, x.in.dtype = no_dtype[i]);
+      CASE(kind, GPURED_ERR_ARG, SAME, result(&x)->dtype = no_dtype[i]);
+    }
+    for (i = 0; i < COUNT(no_device); ++i) {
+      CASE(kind, GPURED_ERR_ARG, SAME, x.in.device = no_device[i]);
+      CASE(kind, GPURED_ERR_ARG, SAME, result(&x)->device = no_device[i]);
+    }
+    for (i = 0; i < COUNT(no_choice); ++i) {
+      CASE(kind, GPURED_ERR_ARG, SAME, x.options.backend = no_choice[i]);
+      CASE(kind, GPURED_ERR_ARG, SAME, x.options.precision = no_choice[i]);
+    }
+    for (i = 0; i < COUNT(no_dtype); ++i)
+      if (no_dtype[i]) CASE(kind, GPURED_ERR_ARG, SAME, x.options.acc_dtype = no_dtype[i]);
+  }
+}
+
+static void test_enumerations_ex(gpured_backend backend) {
+  static const int no_dtype[] = {0, -1, 11}, no_map[] = {-1, 3, 99}, no_form[] = {-1, 2, 99};
+  int i;
+  for (i = 0; i < COUNT(no_dtype); ++i) {
+    CASE(GEMM, GPURED_ERR_ARG, SAME, x.b.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.b.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.c.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.bias_m.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.bias_n.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.results[1].out.dtype = no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.results[1].op = no_dtype[i] == 11 ? 18 : no_dtype[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.map = no_map[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.form = no_form[i]);
+  }
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.count = 0);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.count = -1);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.count = GPURED_MAX_RESULTS + 1);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.struct_size = 0);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.struct_size = 4);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.struct_size = UINT32_MAX);
+  CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.struct_size -= 8);
+}
+
+static void test_options(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.struct_size = 0);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.struct_size = 4);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.struct_size -= 8);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.struct_size = UINT32_MAX);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.threads = -1);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.threads = INT_MIN);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.ddof = -1);
+  }
+}
+
+/* ---- axes and flags -------------------------------------------------------------------------- */
+
+static void test_axes(gpured_backend backend) {
+  static const unsigned no_flags[] = {4, 5, 8, 0x80000000u, UINT_MAX};
+  static const int no_axis[] = {-1, 2, 3, INT_MAX, INT_MIN};
+  int i;
+  CASE(REDUCE, GPURED_ERR_ARG, SAME, x.axes = 8);
+  CASE(REDUCE, GPURED_ERR_ARG, SAME, x.axes = 2 | 8);
+  CASE(REDUCE, GPURED_ERR_ARG, SAME, x.axes = 2 | 256);
+  CASE(REDUCE, GPURED_ERR_ARG, SAME, x.axes = 2 | 0x80000000u);
+  CASE(REDUCE, GPURED_ERR_ARG, SAME, x.in.ndim = x.out.ndim = 0; x.axes = 1);
+  for (i = 0; i < COUNT(no_flags); ++i) CASE(SCAN, GPURED_ERR_ARG, SAME, x.flags = no_flags[i]);
+  for (i = 0; i < COUNT(no_axis); ++i) {
+    CASE(GEMM, GPURED_ERR_ARG, SAME, x.axis = no_axis[i]);
+    CASE(EX, GPURED_ERR_ARG, SAME, x.gemm.axis = no_axis[i]);
+    if (no_axis[i] != 2) CASE(SCAN, GPURED_ERR_ARG, SAME, x.axis = no_axis[i]);
+  }
+  CASE(SCAN, GPURED_ERR_ARG, SAME, x.in.ndim = x.out.ndim = 0; x.axis = 0);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static void test_shapes(gpured_backend backend) {
+  static const int64_t negative[] = {-1, INT64_MIN};
+  int kind, i;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.ndim = -1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.ndim = 9);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.ndim = INT_MAX);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->ndim = -1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->ndim = 9);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->ndim = 1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->shape[1] += 1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->shape[0] = 1);
+    for (i = 0; i < COUNT(negative); ++i) {
+      CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.shape[0] = negative[i]);
+      CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.shape[2] = negative[i]);
+      CASE(kind, GPURED_ERR_SHAPE, SAME, result(&x)->shape[0] = negative[i]);
+    }
+  }
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.out.ndim = 3; x.out.shape[1] = 2; x.out.shape[2] = 5);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.axes = 7);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.axes = 0);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64; x.in.shape[1] = 0);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMIN; x.out.dtype = GPURED_I32; x.in.shape[1] = 0);
+  CASE(SCAN, GPURED_ERR_SHAPE, SAME, x.out.ndim = 2);
+  CASE(SCAN, GPURED_ERR_SHAPE, SAME, x.out.shape[1] = 1);
+  /* gpured_array's answer to an ndim or a shape that is none */
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, 9, x.in.shape, NULL));
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, -1, x.in.shape, NULL));
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, 3, NULL, NULL));
+}
+
+static void test_shapes_gemm(gpured_backend backend) {
+  int kind;
+  for (kind = GEMM; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.ndim = 1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.ndim = 1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.ndim = 0);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.shape[2] = 5);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[1] = 7);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.shape[2] = 1);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.in.shape[0] = 3);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[0] = 3);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[0] = 0);
+    CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[2] = 1);
+  }
+  CASE(GEMM, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64; x.in.shape[1] = 0);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.in.shape[1] = x.bias_m.shape[0] = x.c.shape[1] = 0);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.results[1].out.shape[1] = 4);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.results[1].out.ndim = 1);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.c.shape[0] = 1);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.c.shape[1] = 3);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.c.shape[2] = 6);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.c.ndim = 2);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_m.shape[0] = 3);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_m.ndim = 0);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_m.ndim = 9);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.shape[0] = 3);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.shape[1] = 4);
+  CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.ndim = 3; x.bias_n.shape[2] = 5);
+}
+
+static void test_overflow(gpured_backend backend) {
+  const int64_t big = (int64_t)1 << 40;
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides); x.in.shape[0] = x.in.shape[1] = big);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides); x.in.shape[0] = INT64_MAX);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MAX);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MIN);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MAX / 4);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[0] = x.in.strides[1] = x.in.strides[2] = INT64_MAX / 20);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[0] = INT64_MAX);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[1] = INT64_MIN);
+  }
+  CASE(GEMM, GPURED_ERR_OVERFLOW, SAME, x.b.strides[2] = INT64_MIN);
+  CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.bias_m.strides[0] = INT64_MAX);
+  CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.bias_n.strides[0] = INT64_MIN);
+  CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.c.strides[2] = INT64_MAX);
+  /* An index that i32 cannot hold, through a stride of 0. */
+  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I32; x.in.strides[1] = 0;
+       x.in.shape[1] = (int64_t)INT32_MAX + 1);
+  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_COUNT_NONZERO; x.out.dtype = GPURED_I32; x.in.strides[1] = 0;
+       x.in.shape[1] = (int64_t)INT32_MAX + 1);
+}
+
+/* ---- combinations ---------------------------------------------------------------------------- */
+
+/* acc_dtype where the header says nothing: the accumulator that the table gives anyway. */
+static int is_redundant(int in, int acc) {
+  return (acc == GPURED_F64 && in == GPURED_F64) || (acc == GPURED_F32 && is_float(in) && in != GPURED_F64);
+}
+
+static int is_scan(int op) {
+  return op == GPURED_SUM || op == GPURED_PROD || op == GPURED_MIN || op == GPURED_MAX || op == GPURED_LOGSUMEXP;
+}
+
+static int is_gemm(int op) {
+  return op != GPURED_PROD && op != GPURED_VAR && op != GPURED_STD && op != GPURED_ANY && op != GPURED_ALL &&
+         op != GPURED_COUNT_NONZERO;
+}
+
+/* Every op with every input, output and accumulator: OK or UNSUPPORTED. */
+static void test_combinations(gpured_backend backend) {
+  int op, in, out, acc, kind;
+  for (op = 1; op <= 17; ++op)
+    for (in = 1; in <= 10; ++in)
+      for (out = 1; out <= 10; ++out)
+        for (acc = 0; acc <= 10; ++acc)
+          for (kind = REDUCE; kind < EX; ++kind) {
+            int valid = valid_output(op, in, out) && valid_acc(in, acc);
+            if (kind == SCAN) valid = valid && is_scan(op);
+            if (kind == GEMM) valid = valid && is_gemm(op);
+            if (is_redundant(in, acc)) continue;
+            CASE(kind, valid ? GPURED_OK : GPURED_ERR_UNSUPPORTED, SAME, x.op = op; x.in.dtype = x.b.dtype = in;
+                 x.out.dtype = out; x.options.acc_dtype = acc; x.in.shape[x.in.ndim - 1] = 1; x.b.shape[1] = 1;
+                 if (kind != GEMM) x.out.shape[x.out.ndim - 1] = 1);
+          }
+}
+
+static void test_combinations_gemm(gpured_backend backend) {
+  int i;
+  CASE(GEMM, GPURED_ERR_UNSUPPORTED, SAME, x.b.dtype = GPURED_F64);
+  CASE(GEMM, GPURED_ERR_UNSUPPORTED, SAME, x.b.dtype = GPURED_I32);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.b.dtype = GPURED_F16);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.bias_m.dtype = GPURED_F64);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.bias_n.dtype = GPURED_BF16);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.c.dtype = GPURED_I32);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[0].out.dtype = GPURED_I32);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].out.dtype = GPURED_U32);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].out.dtype = GPURED_F64);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[0].op = GPURED_PROD);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].op = GPURED_VAR; x.results[1].out.dtype = GPURED_F64);
+  for (i = 0; i < 3; ++i) /* integers have neither alpha nor biases; each alone */
+    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = x.bias_m.dtype = x.bias_n.dtype = GPURED_I32;
+         x.c.dtype = x.results[0].out.dtype = GPURED_I32; x.gemm.alpha = i == 0 ? 2 : 0;
+         if (i != 1) x.gemm.bias_m = NULL; if (i != 2) x.gemm.bias_n = NULL);
+  for (i = 0; i < 3; ++i) /* nor has the L2 form */
+    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.gemm.form = GPURED_FORM_L2; x.gemm.alpha = i == 0 ? 2 : 0;
+         if (i != 1) x.gemm.bias_m = NULL; if (i != 2) x.gemm.bias_n = NULL);
+  /* integers: exact results and results in f64 do not share a call */
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = GPURED_I32; x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL;
+       x.results[0].op = GPURED_MEAN);
+}
+
+/* ---- overlap --------------------------------------------------------------------------------- */
+
+static void test_alias(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    size_t size = 4;
+    CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = arena() + IN + size);
+    CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = arena() + IN + 400; if (kind >= GEMM) result(&x)->data = arena() + IN + 188);
+    if (kind != SCAN) CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = x.in.data);
+    if (kind == SCAN) CASE(kind, GPURED_ERR_ALIAS, BLIND, x.in.data = arena() + OUT + 476);
+    CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[0] = 0);
+    CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[1] = 0);
+    CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[0] = result(&x)->strides[1]);
+    CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[0] = -result(&x)->strides[1]);
+    CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[0] = 4 * result(&x)->strides[1]);
+  }
+  CASE(GEMM, GPURED_ERR_ALIAS, BLIND, x.out.data = x.b.data);
+  CASE(GEMM, GPURED_ERR_ALIAS, BLIND, x.out.data = arena() + SECOND + 236);
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.strides[0] = 1; x.out.strides[1] = 4;
+       x.out.strides[2] = 24);
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F64);
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F16);
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = arena() + IN + 400; x.out.strides[1] = -5);
+}
+
+static void test_alias_ex(gpured_backend backend) {
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[1].out.data = x.results[0].out.data);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[1].out.data = arena() + OUT + 32);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[0].out.data = x.c.data);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[1].out.data = arena() + C + 152);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.c.data = x.in.data);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.c.data = arena() + SECOND + 236);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.c.data = arena() + BIAS_M - 156);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[0].out.data = x.bias_m.data);
+  CASE(EX, GPURED_ERR_ALIAS, BLIND, x.results[1].out.data = arena() + BIAS_N + 32);
+  CASE(EX, GPURED_ERR_ALIAS, SAME, x.c.strides[0] = 0);
+  CASE(EX, GPURED_ERR_ALIAS, SAME, x.c.strides[1] = 1);
+  CASE(EX, GPURED_ERR_ALIAS, SAME, x.results[1].out.strides[0] = 0);
+}
+
+/* Byte ranges that meet without a shared element are fine. */
+static void test_no_alias(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind)
+    CASE(kind, GPURED_OK, SAME, result(&x)->data = arena() + IN + (kind < GEMM ? 480 : 192)); /* side by side */
+  CASE(SCAN, GPURED_OK, SAME, x.out.data = x.in.data);
+  CASE(SCAN, GPURED_OK, SAME, x.out.data = x.in.data; x.out.dtype = GPURED_F32; x.flags = 3);
+  /* rows of six of which five are the input, the sixth the output */
+  CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 5;
+       x.out = view(IN + 20, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
+  CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN + 4, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 5;
+       x.out = view(IN, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
+  /* every other element scanned into those between, forward and backward */
+  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2; x.axis = 0; x.out = x.in;
+       x.out.data = arena() + IN + 4);
+  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2; x.axis = 0; x.out = x.in;
+       x.out.data = arena() + IN + 4 + 8 * 49; x.out.strides[0] = -2);
+  /* two results in the even and the odd elements of one buffer */
+  CASE(EX, GPURED_OK, SAME, x.results[1] = x.results[0]; x.results[1].op = GPURED_MAX;
+       x.results[0].out.strides[0] = x.results[1].out.strides[0] = 10;
+       x.results[0].out.strides[1] = x.results[1].out.strides[1] = 2; x.results[1].out.data = arena() + OUT + 4);
+  /* an output whose strides are free because its extents are 1 */
+  CASE(REDUCE, GPURED_OK, SAME, x.axes = 7; x.out.shape[0] = x.out.shape[1] = 1; x.out.strides[0] = x.out.strides[1] = 0);
+}
+
+/* ---- backends -------------------------------------------------------------------------------- */
+
+static void test_no_backend(gpured_backend unused) {
+  gpured_backend backend = GPURED_BACKEND_AUTO;
+  int kind;
+  (void)unused;
+  if (gpured_cuda_available()) return; /* then the suite of that backend says more */
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_NO_BACKEND, SAME, x.options.backend = GPURED_BACKEND_CUDA);
+    CASE(kind, GPURED_ERR_NO_BACKEND, SAME, x.in.device = GPURED_CUDA_DEVICE);
+    CASE(kind, GPURED_ERR_NO_BACKEND, SAME, result(&x)->device = GPURED_CUDA_DEVICE);
+    CASE(kind, GPURED_ERR_NO_BACKEND, SAME, x.in.device = result(&x)->device = GPURED_CUDA_DEVICE);
+  }
+  CASE(GEMM, GPURED_ERR_NO_BACKEND, SAME, x.b.device = GPURED_CUDA_DEVICE);
+  CASE(EX, GPURED_ERR_NO_BACKEND, SAME, x.c.device = GPURED_CUDA_DEVICE);
+  CASE(EX, GPURED_ERR_NO_BACKEND, SAME, x.bias_n.device = GPURED_CUDA_DEVICE);
+  CASE(EX, GPURED_ERR_NO_BACKEND, SAME, x.results[1].out.device = GPURED_CUDA_DEVICE);
+}
+
+/* ---- workspace and allocation ------------------------------------------------------------------ */
+
+/* An allocator that counts, checks what comes back, and fails at the call of number fail_at (from 1). */
+typedef struct meter {
+  int allocs, frees, wrong, fail_at;
+  size_t live;
+} meter;
+
+static void *meter_alloc(void *user, size_t bytes, void *stream) {
+  meter *m = (meter *)user;
+  unsigned char *raw, *p;
+  (void)stream;
+  if (++m->allocs == m->fail_at) return NULL;
+  raw = (unsigned char *)malloc(bytes + 192);
+  if (!raw) return NULL;
+  p = raw + 128 - (uintptr_t)raw % 64;
+  memcpy(p - 16, &raw, sizeof raw); /* what free() wants, and the size, to compare */
+  memcpy(p - 32, &bytes, sizeof bytes);
+  memset(p, 0xcd, bytes);
+  memset(p + bytes, 0xa5, 32);
+  m->live += bytes;
+  return p;
+}
+
+static void meter_dealloc(void *user, void *pointer, size_t bytes, void *stream) {
+  meter *m = (meter *)user;
+  unsigned char *raw, *p = (unsigned char *)pointer;
+  size_t was, i;
+  (void)stream;
+  memcpy(&raw, p - 16, sizeof raw);
+  memcpy(&was, p - 32, sizeof was);
+  ++m->frees;
+  m->wrong += was != bytes;
+  for (i = 0; i < 32; ++i) m->wrong += p[was + i] != 0xa5;
+  m->live -= was;
+  free(raw);
+}
+
+/* Calls that are large enough to want scratch memory. */
+typedef struct big_call {
+  const char *name;
+  int kind, op;
+  int64_t shape[3];
+  uint32_t axes;
+  int axis, dtype;
+} big_call;
+
+static const big_call big_calls[] = {
+    {"sum of 600000", REDUCE, GPURED_SUM, {1, 1, 600000}, 7, 0, GPURED_F32},
+    {"rows", REDUCE, GPURED_LOGSUMEXP, {1, 300, 2001}, 4, 0, GPURED_F32},
+    {"columns", REDUCE, GPURED_SUM, {1, 2001, 300}, 2, 0, GPURED_F32},
+    {"columns of var", REDUCE, GPURED_VAR, {3, 2001, 100}, 2, 0, GPURED_F16},
+    {"outer axes", REDUCE, GPURED_ARGMAX, {30, 201, 100}, 5, 0, GPURED_F64},
+    {"a long scan", SCAN, GPURED_SUM, {1, 1, 600000}, 0, 2, GPURED_F32},
+    {"rows scanned", SCAN, GPURED_LOGSUMEXP, {1, 300, 2001}, 0, 2, GPURED_F32},
+    {"columns scanned", SCAN, GPURED_PROD, {1, 2001, 300}, 0, 1, GPURED_F16},
+    {"gemm over M", GEMM, GPURED_MAX, {2, 300, 200}, 0, 0, GPURED_F32},
+    {"gemm over N", GEMM, GPURED_SUMSQ, {2, 300, 200}, 0, 1, GPURED_F64},
+    {"gemm sum", GEMM, GPURED_SUM, {3, 300, 200}, 0, 0, GPURED_F16},
+    {"gemm logsumexp", GEMM, GPURED_LOGSUMEXP, {2, 300, 200}, 0, 1, GPURED_BF16}};
+
+typedef struct big_data {
+  args x;
+  box in, b, out, want;
+} big_data;
+
+static void make_big(big_data *d, const big_call *c, gpured_backend backend, int threads) {
+  int64_t shape[GPURED_MAX_NDIM], b_shape[3];
+  int ndim = 3;
+  set_up(&d->x, c->kind, backend);
+  d->x.op = c->op;
+  d->x.axes = c->axes;
+  d->x.axis = c->axis;
+  d->x.options.threads = threads;
+  d->in = box_filled(c->dtype, 3, c->shape, LAYOUT_C, OR_UNIFORM, 1);
+  b_shape[0] = c->shape[0]; /* b is K x M for a of M x K */
+  b_shape[1] = c->shape[2];
+  b_shape[2] = c->shape[1];
+  d->b = box_filled(c->dtype, c->kind == GEMM ? 3 : 0, b_shape, LAYOUT_C, OR_UNIFORM, 2);
+  memcpy(shape, c->shape, sizeof c->shape);
+  if (c->kind == REDUCE) ndim = reduced_shape(&d->in.t, c->axes, 0, shape);
+  if (c->kind == GEMM) ndim = 2; /* [batch, M] either way */
+  d->out = box_output(usual_output(c->op, c->dtype), ndim, shape, LAYOUT_C, 0);
+  d->want = box_output(usual_output(c->op, c->dtype), ndim, shape, LAYOUT_C, 0);
+  d->x.in = d->in.t;
+  d->x.b = d->b.t;
+  d->x.out = d->want.t;
+}
+
+static void free_big(big_data *d) {
+  box_free(&d->in);
+  box_free(&d->b);
+  box_free(&d->out);
+  box_free(&d->want);
+}
+
+/* Fails each allocation in turn, until none fails. */
+static void failing_allocations(big_data *d, const char *name) {
+  meter m;
+  int k, status = GPURED_ERR_ALLOC;
+  d->x.options.alloc = meter_alloc;
+  d->x.options.dealloc = meter_dealloc;
+  d->x.options.user = &m;
+  for (k = 1; k < 50 && status == GPURED_ERR_ALLOC; ++k) {
+    memset(&m, 0, sizeof m);
+    m.fail_at = k;
+    status = (int)call(&d->x);
+    CHECK(m.live == 0 && m.allocs - m.frees == (m.allocs >= k), "%s: %d allocations (number %d failed), %d freed",
+          name, m.allocs, k, m.frees);
+    CHECK(m.wrong == 0, "%s: freed with another size, or written beyond the end", name);
+    CHECK((status == GPURED_ERR_ALLOC) == (m.allocs >= k), "%s: status %d", name, status);
+    if (status == GPURED_ERR_ALLOC) CHECK(box_untouched(&d->out), "%s: output touched", name);
+  }
+  CHECK(status == GPURED_OK, "%s: status %d without a failure", name, status);
+  if (status == GPURED_OK) expect_same(&d->out, &d->want.t, name);
+}
+
+/* One byte too few is refused; the size asked for suffices, and then nothing is allocated. */
+static void given_workspace(big_data *d, size_t bytes, const char *name) {
+  meter m;
+  unsigned char *raw = (unsigned char *)malloc(bytes + 128), *space;
+  int status;
+  if (!raw) return;
+  memset(&m, 0, sizeof m);
+  space = raw + 64 - (uintptr_t)raw % 64;
+  memset(raw, 0xcd, bytes + 128);
+  d->x.options.user = &m;
+  d->x.options.workspace = space;
+  memset(d->out.memory, d->out.pattern, d->out.bytes);
+  d->x.options.workspace_bytes = bytes - 1;
+  status = (int)call(&d->x);
+  CHECK(status == GPURED_ERR_WORKSPACE, "%s: a workspace of %d - 1 bytes: status %d", name, (int)bytes, status);
+  CHECK(box_untouched(&d->out), "%s: too small a workspace and the output touched", name);
+  d->x.options.workspace_bytes = bytes;
+  status = (int)call(&d->x);
+  CHECK(status == GPURED_OK, "%s: a workspace of %d bytes: status %d", name, (int)bytes, status);
+  if (status == GPURED_OK) expect_same(&d->out, &d->want.t, text("%s with a workspace", name));
+  CHECK(m.allocs == 0, "%s: %d allocations in spite of a workspace", name, m.allocs);
+  CHECK(space[bytes] == 0xcd && space[-1] == 0xcd, "%s: wrote outside of the workspace", name);
+  free(raw);
+}
+
+static void test_workspace(gpured_backend backend) {
+  static const int threads[] = {1, 2, 5, 0};
+  int i, j, wanted = 0;
+  for (i = 0; i < COUNT(big_calls); ++i)
+    for (j = 0; j < COUNT(threads); ++j) {
+      big_data d;
+      size_t bytes = 0;
+      const char *name = text("%s, threads %d", big_calls[i].name, threads[j]);
+      int status;
+      make_big(&d, &big_calls[i], backend, threads[j]);
+      status = (int)call(&d.x);
+      CHECK(status == GPURED_OK, "%s: status %d", name, status);
+      d.x.out = d.out.t;
+      status = (int)query(&d.x, &bytes);
+      CHECK(status == GPURED_OK, "%s: query status %d", name, status);
+      failing_allocations(&d, name);
+      if (bytes > 0) given_workspace(&d, bytes, name);
+      wanted += bytes > 0;
+      free_big(&d);
+    }
+  CHECK(wanted > 0, "no call wanted a workspace: nothing was tested");
+}
+
+const test_case args_tests[] = {{"args_valid", test_valid, 0},
+                                {"args_empty_huge", test_empty_huge, 0},
+                                {"args_null", test_null, 0},
+                                {"args_null_bytes", test_null_bytes, 0},
+                                {"args_enumerations", test_enumerations, 0},
+                                {"args_enumerations_ex", test_enumerations_ex, 0},
+                                {"args_options", test_options, 0},
+                                {"args_axes", test_axes, 0},
+                                {"args_shapes", test_shapes, 0},
+                                {"args_shapes_gemm", test_shapes_gemm, 0},
+                                {"args_overflow", test_overflow, 0},
+                                {"args_combinations", test_combinations, 0},
+                                {"args_combinations_gemm", test_combinations_gemm, 0},
+                                {"args_alias", test_alias, 0},
+                                {"args_alias_ex", test_alias_ex, 0},
+                                {"args_no_alias", test_no_alias, 0},
+                                {"args_no_backend", test_no_backend, T_HOST},
+                                {"args_workspace", test_workspace, 0},
+                                {NULL, NULL, 0}};
