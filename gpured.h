@@ -436,6 +436,12 @@ GPURED_API gpured_status gpured_selftest(void);
  * modes). Products that must round on their own pass through gpured__keep_*, because compilers fuse
  * a*b+c under -march flags even where a pragma forbids it.
  */
+#if defined(__GNUC__) && \
+    !defined(__clang__) /* arrays of registers filled in unrolled loops look unset to gcc */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -497,13 +503,10 @@ GPURED_API gpured_status gpured_selftest(void);
 #define GPURED_HEADER_NAME "gpured.h"
 #endif
 
-/* Full unrolling, without which arrays of registers become memory. */
-#if defined(__clang__)
-#define GPURED__UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
-#define GPURED__UNROLL _Pragma("GCC unroll 16")
+#if GPURED__GNU
+#define GPURED__PREFETCH(p) __builtin_prefetch(p)
 #else
-#define GPURED__UNROLL
+#define GPURED__PREFETCH(p) (void)(p)
 #endif
 
 #define GPURED__JOIN2(a, b) a##b
@@ -555,7 +558,7 @@ GPURED__INLINE gpured__mode gpured__mode_enter(void) {
   gpured__mode m;
 #if defined(__SSE2__) && GPURED__GNU
   m.saved = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(0x1f80u);
+  if ((m.saved & 0xffc0u) != 0x1f80u) __builtin_ia32_ldmxcsr(0x1f80u);
 #elif defined(__aarch64__) && GPURED__GNU
   uint64_t zero = 0;
   __asm__ volatile("mrs %0, fpcr" : "=r"(m.saved));
@@ -569,7 +572,7 @@ GPURED__INLINE gpured__mode gpured__mode_enter(void) {
 
 GPURED__INLINE void gpured__mode_leave(gpured__mode m) {
 #if defined(__SSE2__) && GPURED__GNU
-  __builtin_ia32_ldmxcsr((unsigned)m.saved);
+  if ((m.saved & 0xffc0u) != 0x1f80u) __builtin_ia32_ldmxcsr((unsigned)m.saved);
 #elif defined(__aarch64__) && GPURED__GNU
   __asm__ volatile("msr fpcr, %0" : : "r"(m.saved) : "memory");
 #else
@@ -726,9 +729,13 @@ GPURED__INLINE int64_t gpured__ceil_div(int64_t a, int64_t b) { return a / b + (
  * files and strides may be zero: a tensor of 2^62 elements can be one float.
  */
 GPURED__INLINE gpured_status gpured__mul_size(int64_t a, int64_t b, int64_t *out) {
+#if GPURED__GNU
+  return __builtin_mul_overflow(a, b, out) ? GPURED_ERR_OVERFLOW : GPURED_OK;
+#else
   if (b != 0 && a > INT64_MAX / b) return GPURED_ERR_OVERFLOW;
   *out = a * b;
   return GPURED_OK;
+#endif
 }
 
 /* The number of elements of ndim extents, none negative. */
@@ -756,11 +763,10 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
   span->hi = size;
   for (i = 0; i < t->ndim; ++i) {
     if (t->shape[i] <= 1 || t->strides[i] == 0) continue;
-    if (t->strides[i] < -(limit / size) || t->strides[i] > limit / size) return GPURED_ERR_OVERFLOW;
+    if (t->strides[i] < -limit / 8 || t->strides[i] > limit / 8) return GPURED_ERR_OVERFLOW;
     step = t->strides[i] * size;
-    if (gpured__mul_size(t->shape[i] - 1, step < 0 ? -step : step, &reach))
+    if (gpured__mul_size(t->shape[i] - 1, step < 0 ? -step : step, &reach) || reach > limit)
       return GPURED_ERR_OVERFLOW;
-    if (reach > limit) return GPURED_ERR_OVERFLOW;
     if (step < 0)
       span->lo -= reach;
     else
@@ -1189,13 +1195,24 @@ GPURED__FUNC gpured_status gpured__plan_reduce(gpured__plan *p, int op, const gp
   return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
 }
 
+/* Starts a line at its last element and steps back. */
+GPURED__FUNC void gpured__reverse(gpured__plan *p) {
+  int64_t *stride = p->line[0].stride, last = p->n - 1;
+  if (p->in)
+    p->in =
+        (const char *)p->in + last * stride[GPURED__IN] * (int64_t)gpured__dtype_size(p->in_dtype);
+  if (p->out)
+    p->out =
+        (char *)p->out + last * stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype);
+  stride[GPURED__IN] = -stride[GPURED__IN];
+  stride[GPURED__OUT] = -stride[GPURED__OUT];
+}
+
 GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpured_tensor *in,
                                              int axis_index, unsigned flags,
                                              const gpured_tensor *out, const gpured__call *call) {
   gpured__axis axis;
   gpured_status st;
-  int64_t size_in = (int64_t)gpured__dtype_size(in->dtype),
-          size_out = (int64_t)gpured__dtype_size(out->dtype);
   int i;
   gpured__plan_operands(p, op, in, out);
   p->flags = flags;
@@ -1206,23 +1223,16 @@ GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpur
     axis.n = in->shape[i];
     axis.stride[GPURED__IN] = in->strides[i];
     axis.stride[GPURED__OUT] = out->strides[i];
-    if (i != axis_index) {
+    if (i == axis_index) {
+      p->n = axis.n;
+      p->line[0] = axis;
+      p->line_count = 1;
+    } else {
       gpured__mul_size(p->outputs, axis.n, &p->outputs);
       gpured__add_axis(p->kept, &p->kept_count, &axis);
-      continue;
     }
-    p->n = axis.n;
-    if ((flags & GPURED_SCAN_REVERSE) && axis.n > 0) { /* start at the last element and step back */
-      if (p->outputs && p->in)
-        p->in = (const char *)p->in + (axis.n - 1) * axis.stride[GPURED__IN] * size_in;
-      if (p->outputs && p->out)
-        p->out = (char *)p->out + (axis.n - 1) * axis.stride[GPURED__OUT] * size_out;
-      axis.stride[GPURED__IN] = -axis.stride[GPURED__IN];
-      axis.stride[GPURED__OUT] = -axis.stride[GPURED__OUT];
-    }
-    p->line[0] = axis;
-    p->line_count = 1;
   }
+  if ((flags & GPURED_SCAN_REVERSE) && p->outputs > 0 && p->n > 0) gpured__reverse(p);
   st = gpured__choose_acc(op, in->dtype, call->o.acc_dtype, &p->acc);
   if (st) return st;
   p->kernel = gpured__kernel_of(op, p->acc != GPURED__U64);
@@ -1330,12 +1340,26 @@ typedef struct gpured__partial {
   int64_t index;
 } gpured__partial;
 
+/* A strip of columns being reduced together: levels + 1 slots of [16][columns]. */
+typedef struct gpured__strip {
+  void *slots;
+  int64_t columns, count; /* blocks so far */
+  int levels;
+} gpured__strip;
+
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
                int64_t index);
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
+  void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, void *out);
+  void (*columns)(int kernel, gpured__strip *st, const void *x, int64_t stride, const void *w,
+                  int64_t n);
+  void (*columns_close)(int kernel, gpured__strip *st);
+  void (*columns_join)(int kernel, void *a, const void *b, int64_t n);
+  void (*columns_fold)(int kernel, void *lanes, int64_t columns);
+  void (*finish)(int op, void *values, int64_t count, int64_t n);
   void (*gemm_tile)(void *tile, int64_t cols, int64_t rows, const void *a, const void *b,
                     int64_t k);
   void (*epilogue)(void *tile, int64_t ld, int64_t rows, int64_t cols, const gpured__epilogue *ep,
@@ -1422,6 +1446,15 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
 #endif
 #define GPURED__FLOAT (GPURED__PASS == 32 || GPURED__PASS == 64)
 
+/* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. */
+#if GPURED__WIDTH == 0
+#define GPURED__UNROLL
+#elif defined(__clang__)
+#define GPURED__UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GPURED__UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
@@ -1456,7 +1489,7 @@ typedef GPURED__I GPURED__N(mask) __attribute__((vector_size(GPURED__WIDTH)));
 #endif
 #define GPURED__V GPURED__N(v)
 #define GPURED__UV GPURED__N(uv)
-#define GPURED__NV (GPURED__LANES / GPURED__W)
+#define GPURED__NV (16 / GPURED__W)
 
 GPURED__INLINE GPURED__V GPURED__N(splat)(GPURED__T x) {
   GPURED__V v = GPURED__SPLAT(x);
@@ -1545,6 +1578,94 @@ GPURED__INLINE GPURED__V GPURED__N(fma)(GPURED__V a, GPURED__V b, GPURED__V c) {
 #endif
 }
 
+/* Of two vectors that hold groups of `group` elements: the first and the second halves of all
+ * groups. Index lists are constants, as the compilers ask. */
+#if GPURED__WIDTH != 0
+#if defined(__clang__) || __GNUC__ >= 12
+#define GPURED__SHUFFLE(out, a, b, ...) out = __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define GPURED__SHUFFLE(out, a, b, ...)         \
+  do {                                          \
+    const GPURED__N(mask) pick = {__VA_ARGS__}; \
+    out = __builtin_shuffle(a, b, pick);        \
+  } while (0)
+#endif
+GPURED__INLINE void GPURED__N(halves)(int group, GPURED__V a, GPURED__V b, GPURED__V *low,
+                                      GPURED__V *high) {
+#if GPURED__WIDTH / GPURED__ESIZE == 16
+  switch (group) {
+    case 16:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+      GPURED__SHUFFLE(*high, a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+      break;
+    case 8:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+      GPURED__SHUFFLE(*high, a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+      break;
+    case 4:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29);
+      GPURED__SHUFFLE(*high, a, b, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31);
+      break;
+    default:
+      GPURED__SHUFFLE(*low, a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+      GPURED__SHUFFLE(*high, a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+      break;
+  }
+#endif
+#if GPURED__WIDTH / GPURED__ESIZE == 8
+  switch (group) {
+    case 8:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+      GPURED__SHUFFLE(*high, a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+      break;
+    case 4:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 4, 5, 8, 9, 12, 13);
+      GPURED__SHUFFLE(*high, a, b, 2, 3, 6, 7, 10, 11, 14, 15);
+      break;
+    default:
+      GPURED__SHUFFLE(*low, a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+      GPURED__SHUFFLE(*high, a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+      break;
+  }
+#endif
+#if GPURED__WIDTH / GPURED__ESIZE == 4
+  switch (group) {
+    case 4:
+      GPURED__SHUFFLE(*low, a, b, 0, 1, 4, 5);
+      GPURED__SHUFFLE(*high, a, b, 2, 3, 6, 7);
+      break;
+    default:
+      GPURED__SHUFFLE(*low, a, b, 0, 2, 4, 6);
+      GPURED__SHUFFLE(*high, a, b, 1, 3, 5, 7);
+      break;
+  }
+#endif
+#if GPURED__WIDTH / GPURED__ESIZE == 2
+  switch (group) {
+    default:
+      GPURED__SHUFFLE(*low, a, b, 0, 2);
+      GPURED__SHUFFLE(*high, a, b, 1, 3);
+      break;
+  }
+#endif
+}
+#endif
+
+/* Is any element of a mask set? */
+GPURED__INLINE int GPURED__N(any)(GPURED__N(mask) m) {
+#if GPURED__WIDTH == 0
+  return m;
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  return _mm512_test_epi32_mask((__m512i)m, (__m512i)m) != 0;
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  return !_mm256_testz_si256((__m256i)m, (__m256i)m);
+#elif GPURED__X86
+  return _mm_movemask_epi8((__m128i)m) != 0;
+#else
+  return vmaxvq_u32((uint32x4_t)m) != 0;
+#endif
+}
+
 #if GPURED__FLOAT
 #define GPURED__SIGN ((GPURED__U)1 << (GPURED__ESIZE * 8 - 1))
 #define GPURED__CONST(name) \
@@ -1554,6 +1675,30 @@ GPURED__INLINE GPURED__V GPURED__N(fma)(GPURED__V a, GPURED__V b, GPURED__V c) {
 
 GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) {
   return GPURED__N(as_v)(GPURED__N(as_u)(v) & ~GPURED__CONST_U(GPURED__SIGN));
+}
+
+/* The larger of two, where neither is NaN and they are not two zeros: what the hardware does in one
+ * step. */
+GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
+#if GPURED__WIDTH == 0
+  return a > b ? a : b;
+#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  return (GPURED__V)_mm512_max_ps((__m512)a, (__m512)b);
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  return (GPURED__V)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif GPURED__X86 && GPURED__WIDTH == 32 && GPURED__PASS == 32
+  return (GPURED__V)_mm256_max_ps((__m256)a, (__m256)b);
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  return (GPURED__V)_mm256_max_pd((__m256d)a, (__m256d)b);
+#elif GPURED__X86 && GPURED__PASS == 32
+  return (GPURED__V)_mm_max_ps((__m128)a, (__m128)b);
+#elif GPURED__X86
+  return (GPURED__V)_mm_max_pd((__m128d)a, (__m128d)b);
+#elif GPURED__PASS == 32
+  return (GPURED__V)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#else
+  return (GPURED__V)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+#endif
 }
 
 /* NaN wins, -0 < +0: as gpured__max_f32 in section 5. min(a, b) = -max(-a, -b) holds here to the
@@ -1582,11 +1727,13 @@ GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
   const GPURED__V magic = GPURED__CONST(MAGIC), zero = GPURED__N(splat)(0);
   const int shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN);
   GPURED__V t = GPURED__N(fma)(d, GPURED__CONST(LOG2E), magic), n = t - magic, r, p;
-  int i = GPURED__JOIN(GPURED__EXP_TOP_, GPURED__TN);
+  enum { top = GPURED__JOIN(GPURED__EXP_TOP_, GPURED__TN) };
+  int i;
   r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_HI)), d);
   r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_LO)), r);
-  p = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i]));
-  while (--i >= 0)
+  p = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[top]));
+  GPURED__UNROLL
+  for (i = top - 1; i >= 0; --i)
     p = GPURED__N(fma)(p, r, GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i])));
   p = GPURED__N(as_v)(GPURED__N(as_u)(p) + (GPURED__N(as_u)(t) << shift));
   return GPURED__N(select)(d < GPURED__CONST(CUT), zero, p);
@@ -1615,6 +1762,44 @@ GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
 GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
   return GPURED__N(select)(a < b, a, b);
 }
+#endif
+
+/*
+ * Calls an inlined function with the number of a folding kernel as a constant, so that each gets a
+ * copy made for it. Plain scalars on x86, where they only serve comparisons, share one copy.
+ */
+#define GPURED__CASE(number, function, ...) \
+  case number:                              \
+    function(number, __VA_ARGS__);          \
+    break
+#if GPURED__X86 && GPURED__WIDTH == 0
+#define GPURED__WITH_KERNEL(kernel, function, ...) function(kernel, __VA_ARGS__);
+#elif GPURED__FLOAT
+#define GPURED__WITH_KERNEL(kernel, function, ...)           \
+  switch (kernel) {                                          \
+    GPURED__CASE(GPURED__ADD, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__ADD_ABS, function, __VA_ARGS__);    \
+    GPURED__CASE(GPURED__ADD_SQUARE, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__DOT, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MAX_ABS, function, __VA_ARGS__);    \
+    default:                                                 \
+      break;                                                 \
+  }
+#else
+#define GPURED__WITH_KERNEL(kernel, function, ...)           \
+  switch (kernel) {                                          \
+    GPURED__CASE(GPURED__ADD, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__ADD_SQUARE, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__DOT, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__);        \
+    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__);        \
+    default:                                                 \
+      break;                                                 \
+  }
 #endif
 
 /* ---- 10.2  Folds: blocks of 256 ---- */
@@ -1685,23 +1870,44 @@ GPURED__INLINE GPURED__V GPURED__N(step)(int kernel, GPURED__V acc, GPURED__V x,
   }
 }
 
-/* One row of 16 elements into 16 lanes; `w` is read for Dot alone. */
-GPURED__INLINE void GPURED__N(row)(int kernel, int start, GPURED__V *acc, const GPURED__T *x,
-                                   const GPURED__T *w) {
+/* The first row of 16 elements of a block, and each further one; `w` is read for Dot alone. */
+GPURED__INLINE void GPURED__N(first_row)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                         const GPURED__T *w) {
   int i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) {
-    GPURED__V xv = GPURED__N(load)(x + i * GPURED__W), wv = xv;
-    if (kernel == GPURED__DOT) wv = GPURED__N(load)(w + i * GPURED__W);
-    acc[i] = start ? GPURED__N(first)(kernel, xv, wv) : GPURED__N(step)(kernel, acc[i], xv, wv);
+    GPURED__V xv = GPURED__N(load)(x + i * GPURED__W);
+    acc[i] = GPURED__N(first)(kernel, xv,
+                              kernel == GPURED__DOT ? GPURED__N(load)(w + i * GPURED__W) : xv);
   }
 }
 
-/* The last, incomplete row of a block, filled up with neutral elements. */
+GPURED__INLINE void GPURED__N(next_row)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                        const GPURED__T *w) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) {
+    GPURED__V xv = GPURED__N(load)(x + i * GPURED__W);
+    acc[i] = GPURED__N(step)(kernel, acc[i], xv,
+                             kernel == GPURED__DOT ? GPURED__N(load)(w + i * GPURED__W) : xv);
+  }
+}
+
+/* An incomplete row, filled up with `fill`. */
 GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
                                        GPURED__T fill) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  _mm512_storeu_ps(row,
+                   _mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)((1u << count) - 1), x));
+#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 64
+  const unsigned mask = (1u << count) - 1;
+  _mm512_storeu_pd(row, _mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)mask, x));
+  _mm512_storeu_pd(row + 8, _mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)(mask >> 8),
+                                                 x + (count > 8 ? 8 : 0)));
+#else
   int i;
-  for (i = 0; i < GPURED__LANES; ++i) row[i] = x && i < count ? x[i] : fill;
+  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : fill;
+#endif
 }
 
 /* The lanes of one block of n <= 256 elements. */
@@ -1713,15 +1919,15 @@ GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__T *lanes, const GPURED_
   int i, rest = (int)(n % GPURED__LANES);
   if (rest > 0) {
     GPURED__N(pad_row)(pad, x + n - rest, rest, GPURED__N(neutral)(kernel));
-    GPURED__N(pad_row)(pad_w, w ? w + n - rest : NULL, rest, 1);
+    GPURED__N(pad_row)(pad_w, w + n - rest, rest, 1);
   }
   if (rows == 0) {
-    GPURED__N(row)(kernel, 1, acc, pad, pad_w);
+    GPURED__N(first_row)(kernel, acc, pad, pad_w);
   } else {
-    GPURED__N(row)(kernel, 1, acc, x, w);
+    GPURED__N(first_row)(kernel, acc, x, w);
     for (r = 1; r < rows; ++r)
-      GPURED__N(row)(kernel, 0, acc, x + r * GPURED__LANES, w ? w + r * GPURED__LANES : NULL);
-    if (rest > 0) GPURED__N(row)(kernel, 0, acc, pad, pad_w);
+      GPURED__N(next_row)(kernel, acc, x + r * GPURED__LANES, w + r * GPURED__LANES);
+    if (rest > 0) GPURED__N(next_row)(kernel, acc, pad, pad_w);
   }
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(lanes + i * GPURED__W, acc[i]);
@@ -1730,9 +1936,8 @@ GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__T *lanes, const GPURED_
 GPURED__INLINE void GPURED__N(combine_lanes)(int kernel, GPURED__T *a, const GPURED__T *b) {
   int i;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__LANES; i += GPURED__W)
-    GPURED__N(store)
-    (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
+  for (i = 0; i < GPURED__LANES; i += GPURED__W) GPURED__N(store)
+  (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
 }
 
 /* Two scalars combined. */
@@ -1861,15 +2066,113 @@ GPURED__FUNC GPURED__T GPURED__N(fold)(int kernel, const GPURED__T *lanes) {
   return t[0];
 }
 
+#if GPURED__NV <= 4
+/* The lanes of one whole block, in registers. */
+GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                           const GPURED__T *w) {
+  int r;
+  GPURED__N(first_row)(kernel, acc, x, w);
+  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES)
+    GPURED__N(next_row)(kernel, acc, x + r, w + r);
+}
+
+/* Four whole blocks and the two steps of the tree above them, in the order of addresses, which
+ * memory prefers. */
+GPURED__INLINE void GPURED__N(four_in_order)(int kernel, GPURED__V *out, const GPURED__T *x,
+                                             const GPURED__T *w) {
+  GPURED__V a[GPURED__NV], b[GPURED__NV], c[GPURED__NV];
+  const int64_t step = GPURED__BLOCK;
+  int i;
+  GPURED__N(whole_block)(kernel, out, x, w);
+  GPURED__N(whole_block)(kernel, a, x + step, w + step);
+  GPURED__N(whole_block)(kernel, b, x + 2 * step, w + 2 * step);
+  GPURED__N(whole_block)(kernel, c, x + 3 * step, w + 3 * step);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    out[i] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, out[i], a[i]),
+                                GPURED__N(combine)(kernel, b[i], c[i]));
+}
+
+/* The same with four chains of additions at a time, for data in the cache. */
+GPURED__INLINE void GPURED__N(four_at_once)(int kernel, GPURED__V *out, const GPURED__T *x,
+                                            const GPURED__T *w) {
+  GPURED__V acc[4][GPURED__NV];
+  int b, r, i;
+  GPURED__UNROLL
+  for (b = 0; b < 4; ++b)
+    GPURED__N(first_row)(kernel, acc[b], x + b * GPURED__BLOCK, w + b * GPURED__BLOCK);
+  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES) {
+    GPURED__UNROLL
+    for (b = 0; b < 4; ++b)
+      GPURED__N(next_row)(kernel, acc[b], x + b * GPURED__BLOCK + r, w + b * GPURED__BLOCK + r);
+  }
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    out[i] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, acc[0][i], acc[1][i]),
+                                GPURED__N(combine)(kernel, acc[2][i], acc[3][i]));
+}
+#endif
+
+#if GPURED__FLOAT && GPURED__NV <= 4
+/*
+ * The same for min and max, whose order is free. One hardware step for each vector, and a sum
+ * beside it that tells of a NaN (also of opposite infinities, harmlessly): then, or when an extreme
+ * is a zero whose sign matters, the block is done again in the slow way.
+ */
+GPURED__INLINE void GPURED__N(four_blocks_extreme)(int kernel, GPURED__V *out, const GPURED__T *x) {
+  GPURED__V m[4], s[4], v;
+  GPURED__N(mask) doubt;
+  int i, j;
+  GPURED__UNROLL
+  for (j = 0; j < 4; ++j) {
+    v = GPURED__N(load)(x + j * GPURED__W);
+    s[j] = v;
+    m[j] = kernel == GPURED__MIN ? GPURED__N(neg)(v) : GPURED__N(first)(kernel, v, v);
+  }
+  for (i = 4 * GPURED__W; i < 4 * GPURED__BLOCK; i += 4 * GPURED__W) {
+    GPURED__UNROLL
+    for (j = 0; j < 4; ++j) {
+      v = GPURED__N(load)(x + i + j * GPURED__W);
+      s[j] = s[j] + v;
+      v = kernel == GPURED__MIN ? GPURED__N(neg)(v) : GPURED__N(first)(kernel, v, v);
+      m[j] = GPURED__N(max_plain)(m[j], v);
+    }
+  }
+  m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
+  s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+  doubt = (s[0] != s[0]) | (m[0] == 0);
+  if (GPURED__N(any)(doubt)) {
+    GPURED__N(four_in_order)(kernel, out, x, x);
+    return;
+  }
+  if (kernel == GPURED__MIN) m[0] = GPURED__N(neg)(m[0]);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) out[i] = i ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : m[0];
+}
+#endif
+
 /* Reduce of n <= 1024 elements to a scalar, as logsumexp, variance and arg use it inside a block.
  */
 GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, int64_t n) {
   GPURED__T lanes[4][GPURED__LANES];
   int b, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
-  for (b = 0; b < blocks; ++b)
-    GPURED__N(block)
-    (kernel, lanes[b], x + b * GPURED__BLOCK, NULL,
-     gpured__min_i64(GPURED__BLOCK, n - b * GPURED__BLOCK));
+#if GPURED__NV <= 4
+  if (n == GPURED__WIDE_BLOCK) {
+    GPURED__V acc[GPURED__NV];
+#if GPURED__FLOAT
+    if (kernel == GPURED__MIN || kernel == GPURED__MAX)
+      GPURED__N(four_blocks_extreme)(kernel, acc, x);
+    else
+#endif
+      GPURED__N(four_at_once)(kernel, acc, x, x);
+    GPURED__UNROLL
+    for (b = 0; b < GPURED__NV; ++b) GPURED__N(store)(lanes[0] + b * GPURED__W, acc[b]);
+    return GPURED__N(fold)(kernel, lanes[0]);
+  }
+#endif
+  for (b = 0; b < blocks; ++b) GPURED__N(block)
+  (kernel, lanes[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK,
+   gpured__min_i64(GPURED__BLOCK, n - b * GPURED__BLOCK));
   if (blocks > 1) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[1]);
   if (blocks > 3) GPURED__N(combine_lanes)(kernel, lanes[2], lanes[3]);
   if (blocks > 2) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[2]);
@@ -1882,19 +2185,253 @@ GPURED__FUNC GPURED__T GPURED__N(extreme)(int kernel, const GPURED__T *x, int64_
   return GPURED__N(reduce_wide)(GPURED__MAX, x, n);
 }
 
-/* ---- 10.4  Feeding a sequence: n elements that begin at a block's border ---- */
+/* ---- 10.4  Many short sequences ---- */
+
+/* Lanes of one sequence of n <= 256 elements, folded down to one vector: the steps of the fold that
+ * are not narrower. */
+GPURED__INLINE GPURED__V GPURED__N(short_lanes)(int kernel, const GPURED__T *x, int64_t n) {
+  GPURED__V acc[GPURED__NV];
+  GPURED__T pad[GPURED__LANES];
+  int64_t r, rows = n / GPURED__LANES;
+  int rest = (int)(n % GPURED__LANES), h, i;
+  if (rest > 0) GPURED__N(pad_row)(pad, x + n - rest, rest, GPURED__N(neutral)(kernel));
+  GPURED__N(first_row)(kernel, acc, rows ? x : pad, x);
+  for (r = 1; r < rows; ++r) GPURED__N(next_row)(kernel, acc, x + r * GPURED__LANES, x);
+  if (rows && rest) GPURED__N(next_row)(kernel, acc, pad, x);
+  GPURED__UNROLL
+  for (h = GPURED__NV / 2; h > 0; h /= 2) {
+    GPURED__UNROLL
+    for (i = 0; i < h; ++i) acc[i] = GPURED__N(combine)(kernel, acc[i], acc[i + h]);
+  }
+  return acc[0];
+}
+
+/* The last steps of the fold for as many sequences as a vector has elements: v[i] holds groups of
+ * `group` elements; the result has one element for each sequence, in order. Each step halves the
+ * groups and the number of vectors. */
+GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int group) {
+#if GPURED__WIDTH != 0
+  GPURED__V low, high;
+  int i;
+  for (; group > 1; group /= 2) {
+    for (i = 0; i < group / 2; ++i) {
+      GPURED__N(halves)(group, v[2 * i], v[2 * i + 1], &low, &high);
+      v[i] = GPURED__N(combine)(kernel, low, high);
+    }
+  }
+#endif
+  (void)kernel;
+  (void)group;
+  return v[0];
+}
+
+/* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. */
+GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
+                                           int64_t rows, int64_t n, GPURED__T *out) {
+  GPURED__V v[GPURED__W];
+  GPURED__T lanes[GPURED__LANES];
+  int64_t r = 0;
+  int i;
+  if (stride == n && n <= GPURED__W && (n & (n - 1)) == 0) { /* several rows in one vector */
+    for (; r + GPURED__W <= rows; r += GPURED__W) {
+      for (i = 0; i < (int)n; ++i) {
+        v[i] = GPURED__N(load)(x + r * n + i * GPURED__W);
+        v[i] = GPURED__N(first)(kernel, v[i], v[i]);
+      }
+      GPURED__N(store)(out + r, GPURED__N(fold_across)(kernel, v, (int)n));
+    }
+  } else {
+    for (; r + GPURED__W <= rows; r += GPURED__W) {
+      for (i = 0; i < GPURED__W; ++i)
+        v[i] = GPURED__N(short_lanes)(kernel, x + (r + i) * stride, n);
+      GPURED__N(store)(out + r, GPURED__N(fold_across)(kernel, v, GPURED__W));
+    }
+  }
+  for (; r < rows; ++r) {
+    GPURED__N(block)(kernel, lanes, x + r * stride, x + r * stride, n);
+    out[r] = GPURED__N(fold)(kernel, lanes);
+  }
+}
+
+GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
+                                  int64_t n, void *out) {
+  const GPURED__T *p = (const GPURED__T *)x;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
+}
+
+/* `n` elements of a row of columns into their accumulators; w is the weight of the row (Dot). */
+GPURED__INLINE void GPURED__N(across)(int kernel, int start, GPURED__T *acc, const GPURED__T *x,
+                                      const GPURED__T *w, int64_t n) {
+  GPURED__V xv, wv = GPURED__N(splat)(kernel == GPURED__DOT ? *w : 1);
+  GPURED__T xs[GPURED__W], as[GPURED__W];
+  int64_t c, i;
+  for (c = 0; c + GPURED__W <= n; c += GPURED__W) {
+    xv = GPURED__N(load)(x + c);
+    GPURED__N(store)
+    (acc + c, start ? GPURED__N(first)(kernel, xv, wv)
+                    : GPURED__N(step)(kernel, GPURED__N(load)(acc + c), xv, wv));
+  }
+  if (c == n) return;
+  for (i = 0; i < GPURED__W; ++i) {
+    xs[i] = c + i < n ? x[c + i] : 1;
+    as[i] = c + i < n && !start ? acc[c + i] : 1;
+  }
+  xv = GPURED__N(load)(xs);
+  GPURED__N(store)
+  (as,
+   start ? GPURED__N(first)(kernel, xv, wv) : GPURED__N(step)(kernel, GPURED__N(load)(as), xv, wv));
+  for (i = 0; c + i < n; ++i) acc[c + i] = as[i];
+}
+
+/* acc[lane][column] of one block of n <= 256 rows of `columns` elements, `stride` apart. Rows that
+ * touch are one long row. */
+GPURED__INLINE void GPURED__N(columns_block)(int kernel, GPURED__T *acc, const GPURED__T *x,
+                                             int64_t stride, const GPURED__T *w, int64_t n,
+                                             int64_t columns) {
+  const int64_t ahead =
+      4; /* rows whose first touch is on its way: the hardware does not see the pattern */
+  int64_t r, c, len, lanes = GPURED__LANES * columns;
+  if (stride == columns && kernel != GPURED__DOT) {
+    for (r = 0; r < n; r += GPURED__LANES) {
+      len = gpured__min_i64(GPURED__LANES, n - r) * columns;
+      GPURED__N(across)(kernel, r == 0, acc, x + r * columns, w, len);
+    }
+  } else {
+    for (r = 0; r < n; ++r) {
+      for (c = 0; r + ahead < n && c < columns; c += 64 / GPURED__ESIZE)
+        GPURED__PREFETCH(x + (r + ahead) * stride + c);
+      GPURED__N(across)
+      (kernel, r < GPURED__LANES, acc + r % GPURED__LANES * columns, x + r * stride, w + r,
+       columns);
+    }
+  }
+  for (r = n * columns; r < lanes; ++r)
+    acc[r] = kernel == GPURED__DOT ? GPURED__N(neutral)(GPURED__ADD) : GPURED__N(neutral)(kernel);
+}
+
+GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GPURED__T *b,
+                                              int64_t n) {
+  int64_t i;
+  for (i = 0; i + GPURED__W <= n; i += GPURED__W)
+    GPURED__N(store)
+    (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
+  for (; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
+}
+
+/* The tree of section 9 for a strip of columns: slot l holds the lanes of a subtree of 2^l blocks.
+ * n rows that begin at a block's border. */
+GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, const GPURED__T *x,
+                                              int64_t stride, const GPURED__T *w, int64_t n) {
+  const int64_t lanes = GPURED__LANES * st->columns;
+  GPURED__T *slots = (GPURED__T *)st->slots, *spare = slots + st->levels * lanes;
+  int64_t len;
+  int l;
+  for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
+    len = gpured__min_i64(n, GPURED__BLOCK);
+    if (!(st->count & 1)) {
+      GPURED__N(columns_block)(kernel, slots, x, stride, w, len, st->columns);
+    } else {
+      GPURED__N(columns_block)(kernel, spare, x, stride, w, len, st->columns);
+      GPURED__N(combine_arrays)(kernel, slots, spare, lanes);
+      for (l = 1; st->count >> l & 1; ++l)
+        GPURED__N(combine_arrays)(kernel, slots + l * lanes, slots + (l - 1) * lanes, lanes);
+      memcpy(slots + l * lanes, slots + (l - 1) * lanes, (size_t)lanes * sizeof *slots);
+    }
+    ++st->count;
+  }
+}
+
+GPURED__FUNC void GPURED__N(columns)(int kernel, gpured__strip *st, const void *data,
+                                     int64_t stride, const void *weight, int64_t n) {
+  const GPURED__T *x = (const GPURED__T *)data, *w = weight ? (const GPURED__T *)weight : x;
+  GPURED__WITH_KERNEL(kernel, GPURED__N(columns_inline), st, x, stride, w, n)
+}
+
+/* Combines what is left of the tree, from the latest subtree to the earliest, into slot 0: lanes of
+ * the columns. */
+GPURED__FUNC void GPURED__N(columns_close)(int kernel, gpured__strip *st) {
+  const int64_t lanes = GPURED__LANES * st->columns;
+  GPURED__T *slots = (GPURED__T *)st->slots, *have = NULL;
+  int l;
+  for (l = 0; l < st->levels && st->count >> l; ++l) {
+    if (!(st->count >> l & 1)) continue;
+    if (have) GPURED__N(combine_arrays)(kernel, slots + l * lanes, have, lanes);
+    have = slots + l * lanes;
+  }
+  if (have != slots) memcpy(slots, have, (size_t)lanes * sizeof *slots);
+}
+
+/* a = a combined with b, lanes of two subtrees; the fold of the lanes of each column into a[0 ..
+ * columns). */
+GPURED__FUNC void GPURED__N(columns_join)(int kernel, void *a, const void *b, int64_t n) {
+  GPURED__N(combine_arrays)(kernel, (GPURED__T *)a, (const GPURED__T *)b, n);
+}
+
+GPURED__FUNC void GPURED__N(columns_fold)(int kernel, void *data, int64_t columns) {
+  GPURED__T *a = (GPURED__T *)data;
+  int h;
+  for (h = GPURED__LANES / 2; h > 0; h /= 2)
+    GPURED__N(combine_arrays)(kernel, a, a + h * columns, h * columns);
+}
+
+/* mean and norm2 of folded sums, in place. */
+GPURED__FUNC void GPURED__N(finish)(int op, void *data, int64_t count, int64_t n) {
+#if GPURED__FLOAT
+  GPURED__T *a = (GPURED__T *)data;
+  int64_t i;
+  if (op == GPURED_MEAN)
+    for (i = 0; i < count; ++i) a[i] = a[i] / (GPURED__T)n;
+  if (op == GPURED_NORM2)
+    for (i = 0; i < count; ++i) a[i] = GPURED__S(sqrt)(a[i]);
+#else
+  (void)op, (void)data, (void)count, (void)n;
+#endif
+}
+
+/* ---- 10.5  Feeding a sequence: n elements that begin at a block's border ---- */
+
+/* Lanes of a complete subtree of 2^level blocks onto the counter; the register form of push. */
+GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__state *st, int level,
+                                          GPURED__V *acc) {
+  int64_t carry = st->count >> level;
+  GPURED__T *lanes;
+  int i, l = level;
+  for (; carry & 1; carry >>= 1, ++l) {
+    lanes = st->stack[l].v.GPURED__TN;
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[i] = GPURED__N(combine)(kernel, GPURED__N(load)(lanes + i * GPURED__W), acc[i]);
+  }
+  lanes = st->stack[l].v.GPURED__TN;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(lanes + i * GPURED__W, acc[i]);
+  st->count += (int64_t)1 << level;
+}
 
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
                                          const GPURED__T *w, int64_t n) {
   gpured__node node;
-  node.n = 0;
-  for (; n >= GPURED__BLOCK; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
-    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, GPURED__BLOCK);
-    GPURED__N(push)(kernel, st, &node);
-    if (w) w += GPURED__BLOCK;
+#if GPURED__NV <= 4
+  const int at_once = n * GPURED__ESIZE <= 32768 && GPURED__NV <= 2;
+  GPURED__V acc[GPURED__NV];
+  for (; n >= 4 * GPURED__BLOCK;
+       n -= 4 * GPURED__BLOCK, x += 4 * GPURED__BLOCK, w += 4 * GPURED__BLOCK) {
+#if GPURED__FLOAT
+    if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS)
+      GPURED__N(four_blocks_extreme)(kernel, acc, x);
+    else
+#endif
+        if (at_once)
+      GPURED__N(four_at_once)(kernel, acc, x, w);
+    else
+      GPURED__N(four_in_order)(kernel, acc, x, w);
+    GPURED__N(push_lanes)(kernel, st, 2, acc);
   }
-  if (n > 0) {
-    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, n);
+#endif
+  node.n = 0;
+  for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK, w += GPURED__BLOCK) {
+    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, gpured__min_i64(n, GPURED__BLOCK));
     GPURED__N(push)(kernel, st, &node);
   }
 }
@@ -1962,7 +2499,9 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
   for (; n > 0; n -= len, x += len) {
     len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
     mean = GPURED__N(reduce_wide)(GPURED__ADD, x, len) / (GPURED__T)len;
-    for (i = 0; i < len; ++i) d[i] = x[i] - mean;
+    for (i = 0; i + GPURED__W <= len; i += GPURED__W)
+      GPURED__N(store)(d + i, GPURED__N(load)(x + i) - GPURED__N(splat)(mean));
+    for (; i < len; ++i) d[i] = x[i] - mean;
     node.v.GPURED__TN[0] = mean;
     node.v.GPURED__TN[1] = GPURED__N(reduce_wide)(GPURED__ADD_SQUARE, d, len);
     node.n = len;
@@ -1971,43 +2510,17 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
 }
 #endif
 
-/* Every kernel by its number; each case is a copy of the inlined body with the number a constant.
- */
+/* Every kernel by its number. */
 GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
                                   const void *weight, int64_t n, int64_t index) {
-  const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
+  const GPURED__T *x = (const GPURED__T *)data,
+                  *w = kernel == GPURED__DOT ? (const GPURED__T *)weight : x;
   switch (kernel) {
-    case GPURED__ADD:
-      GPURED__N(feed_fold)(GPURED__ADD, st, x, NULL, n);
-      break;
-    case GPURED__ADD_SQUARE:
-      GPURED__N(feed_fold)(GPURED__ADD_SQUARE, st, x, NULL, n);
-      break;
-    case GPURED__DOT:
-      GPURED__N(feed_fold)(GPURED__DOT, st, x, w, n);
-      break;
-    case GPURED__MUL:
-      GPURED__N(feed_fold)(GPURED__MUL, st, x, NULL, n);
-      break;
-    case GPURED__MIN:
-      GPURED__N(feed_fold)(GPURED__MIN, st, x, NULL, n);
-      break;
-    case GPURED__MAX:
-      GPURED__N(feed_fold)(GPURED__MAX, st, x, NULL, n);
-      break;
     case GPURED__ARG_MIN:
-      GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
-      break;
     case GPURED__ARG_MAX:
-      GPURED__N(feed_arg)(GPURED__ARG_MAX, st, x, n, index);
+      GPURED__N(feed_arg)(kernel, st, x, n, index);
       break;
 #if GPURED__FLOAT
-    case GPURED__ADD_ABS:
-      GPURED__N(feed_fold)(GPURED__ADD_ABS, st, x, NULL, n);
-      break;
-    case GPURED__MAX_ABS:
-      GPURED__N(feed_fold)(GPURED__MAX_ABS, st, x, NULL, n);
-      break;
     case GPURED__LSE:
       GPURED__N(feed_lse)(st, x, n);
       break;
@@ -2016,7 +2529,7 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       break;
 #endif
     default:
-      break;
+      GPURED__WITH_KERNEL(kernel, GPURED__N(feed_fold), st, x, w, n) break;
   }
 }
 
@@ -2054,7 +2567,7 @@ GPURED__FUNC void GPURED__N(result)(int op, int kernel, const gpured__node *node
   memcpy(out, &y, sizeof y);
 }
 
-/* ---- 10.5  Scan ---- */
+/* ---- 10.6  Scan ---- */
 
 /* What stands in for an element of a scan that does not exist: it changes no bit of the other one,
  * so the formulas need no cases. */
@@ -2220,7 +2733,7 @@ GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *tota
 }
 
 #if GPURED__PASS < 100
-/* ---- 10.6  GEMM-reduce ---- */
+/* ---- 10.7  GEMM-reduce ---- */
 
 /*
  * tile[r][c] continues the chains of rows x columns: MR x NR registers over k steps of packed
@@ -2263,10 +2776,9 @@ GPURED__FUNC void GPURED__N(gemm_tile)(void *tile, int64_t cols, int64_t rows, c
                                        const void *b, int64_t k) {
   int64_t i, j;
   for (j = 0; j < cols; j += GPURED__NR)
-    for (i = 0; i < rows; i += GPURED__MR)
-      GPURED__N(micro)
-      ((GPURED__T *)tile + i * cols + j, cols, (const GPURED__T *)a + i * k,
-       (const GPURED__T *)b + j * k, k);
+    for (i = 0; i < rows; i += GPURED__MR) GPURED__N(micro)
+  ((GPURED__T *)tile + i * cols + j, cols, (const GPURED__T *)a + i * k,
+   (const GPURED__T *)b + j * k, k);
 }
 
 /* alpha, biases and map, docs/ORDER.md section 7.2, in place. */
@@ -2393,7 +2905,7 @@ GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data,
 #undef GPURED__RV
 #undef GPURED__NR
 
-/* ---- 10.7  Elements in and out ---- */
+/* ---- 10.8  Elements in and out ---- */
 
 #define GPURED__FETCH(TYPE, VALUE)                                    \
   do {                                                                \
@@ -2519,12 +3031,26 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
 }
 #undef GPURED__PUT
 
-/* ---- 10.8  The tables of this type and level ---- */
+/* ---- 10.9  The tables of this type and level ---- */
 
-static const gpured__kernels GPURED__N(kernels) = {
-    GPURED__N(feed),      GPURED__N(push),     GPURED__N(close),           GPURED__N(result),
-    GPURED__N(gemm_tile), GPURED__N(epilogue), GPURED__N(gemm_columns),    GPURED__N(fetch),
-    GPURED__N(put),       GPURED__GEMM_MR,     GPURED__GEMM_RV *GPURED__W, GPURED__ESIZE};
+static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
+                                                   GPURED__N(push),
+                                                   GPURED__N(close),
+                                                   GPURED__N(result),
+                                                   GPURED__N(rows),
+                                                   GPURED__N(columns),
+                                                   GPURED__N(columns_close),
+                                                   GPURED__N(columns_join),
+                                                   GPURED__N(columns_fold),
+                                                   GPURED__N(finish),
+                                                   GPURED__N(gemm_tile),
+                                                   GPURED__N(epilogue),
+                                                   GPURED__N(gemm_columns),
+                                                   GPURED__N(fetch),
+                                                   GPURED__N(put),
+                                                   GPURED__GEMM_MR,
+                                                   GPURED__GEMM_RV *GPURED__W,
+                                                   GPURED__ESIZE};
 #endif
 
 /* Between elements of the accumulator's type and elements of a scan: the same thing, or pairs. */
@@ -2576,6 +3102,10 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #undef GPURED__UV
 #undef GPURED__NV
 #undef GPURED__SPLAT
+#undef GPURED__SHUFFLE
+#undef GPURED__UNROLL
+#undef GPURED__CASE
+#undef GPURED__WITH_KERNEL
 #undef GPURED__SIGN
 #undef GPURED__CONST
 #undef GPURED__CONST_U
@@ -2800,7 +3330,8 @@ GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
  * together. A long sequence is cut into segments of 2^k blocks, subtrees of the order's tree, so
  * that any number of threads meets the same additions.
  */
-enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256 };
+enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 256 };
+enum { GPURED__SLOT_BYTES = 160 * 1024 };
 
 typedef struct gpured__reduce_job {
   const gpured__plan *p;
@@ -2809,7 +3340,9 @@ typedef struct gpured__reduce_job {
   int64_t strips;   /* along the last kept axis */
   int64_t segments; /* of each sequence */
   int64_t segment_size; /* elements */
-  gpured__node *nodes;  /* [outputs][segments], when segments > 1 */
+  gpured__node
+      *nodes; /* [outputs][segments], when segments > 1; columns: [strips][segments] lanes */
+  int levels; /* of the tree over the blocks of a segment (columns) */
 } gpured__reduce_job;
 
 /* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
@@ -2828,12 +3361,13 @@ GPURED__FUNC int64_t gpured__offset(const gpured__axis *axes, int count, int64_t
 GPURED__FUNC void gpured__fetch_line(const gpured__plan *p, const gpured__kernels *k,
                                      const char *base, int64_t start, int64_t n, char *dst) {
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
-  const gpured__axis *inner = &p->line[p->line_count - 1];
+  const gpured__axis *inner;
   int64_t at, len;
   if (p->line_count == 0) {
     k->fetch(dst, base, p->in_dtype, 0, n, p->fetch);
     return;
   }
+  inner = &p->line[p->line_count - 1];
   for (; n > 0; n -= len, start += len, dst += len * (int64_t)k->size) {
     at = start % inner->n;
     len = gpured__min_i64(n, inner->n - at);
@@ -2842,13 +3376,18 @@ GPURED__FUNC void gpured__fetch_line(const gpured__plan *p, const gpured__kernel
   }
 }
 
-/* Can the kernel read the sequence where it lies? */
-GPURED__FUNC int gpured__is_direct(const gpured__plan *p) {
+/* Are elements in memory what the kernels work on? */
+GPURED__INLINE int gpured__is_native(const gpured__plan *p) {
   int same = p->acc == GPURED__U64
                  ? p->in_dtype == GPURED_I64 || p->in_dtype == GPURED_U64
                  : p->in_dtype == (p->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64);
-  if (!same || p->fetch != GPURED__PLAIN) return 0;
-  return p->line_count == 0 || (p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1);
+  return same && p->fetch == GPURED__PLAIN;
+}
+
+/* Can the kernel read the sequence where it lies? */
+GPURED__INLINE int gpured__is_direct(const gpured__plan *p) {
+  return gpured__is_native(p) &&
+         (p->line_count == 0 || (p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1));
 }
 
 /* Elements [start, end) of one sequence into a state. */
@@ -3038,33 +3577,199 @@ GPURED__FUNC void gpured__choose_segments(const gpured__plan *p, gpured__reduce_
   job->segment_size = size * block;
 }
 
+/* Any plan: sequence by sequence, or strips of them, through the kernels' states. */
+GPURED__FUNC void gpured__run_sequences(const gpured__plan *p, gpured__reduce_job *job,
+                                        int threads) {
+  gpured__node nodes[GPURED__MAX_NODES], node;
+  gpured__state st;
+  int64_t i, s, strips = p->outputs;
+  job->nodes = nodes;
+  gpured__choose_segments(p, job, threads);
+  if (job->strip > 1) strips = p->outputs / p->kept[p->kept_count - 1].n * job->strips;
+  gpured__parallel_for(threads, strips * job->segments, gpured__reduce_task, job);
+  if (job->segments == 1) return;
+  for (i = 0; i < p->outputs; ++i) {
+    st.count = 0;
+    for (s = 0; s < job->segments; ++s) job->k->push(p->kernel, &st, &nodes[i * job->segments + s]);
+    job->k->close(p->kernel, &st, &node);
+    gpured__store_result(p, job->k, i, &node);
+  }
+}
+
+/* Stores `count` values of neighbouring sequences along the last kept axis. */
+GPURED__FUNC void gpured__store_values(const gpured__plan *p, const gpured__kernels *k,
+                                       int64_t sequence, int64_t count, void *values) {
+  char *out = (char *)p->out + gpured__offset(p->kept, p->kept_count, sequence, GPURED__OUT) *
+                                   (int64_t)gpured__dtype_size(p->out_dtype);
+  int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__OUT] : 0;
+  if (p->op == GPURED_MEAN || p->op == GPURED_NORM2) k->finish(p->op, values, count, p->n);
+  k->put(out, p->out_dtype, stride, values, count, p->fetch);
+}
+
+/* The sequences of a task that takes up to job->strip neighbours along the last kept axis. */
+GPURED__INLINE int64_t gpured__strip_place(const gpured__reduce_job *job, int64_t index,
+                                           int64_t *count) {
+  const int64_t width = job->p->kept_count ? job->p->kept[job->p->kept_count - 1].n : 1;
+  const int64_t at = job->strips == 1 ? 0 : index % job->strips * job->strip;
+  *count = gpured__min_i64(job->strip, width - at);
+  return (job->strips == 1 ? index : index / job->strips) * width + at;
+}
+
+/* ---- Short rows: whole sequences of one block, a few hundred in a task ---- */
+
+GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
+  const gpured__reduce_job *job = (const gpured__reduce_job *)context;
+  const gpured__plan *p = job->p;
+  const int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__IN] : 0;
+  int64_t count, sequence = gpured__strip_place(job, index, &count);
+  const char *base =
+      (const char *)p->in +
+      gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
+  double values[GPURED__ROWS];
+  (void)thread;
+  job->k->rows(p->kernel, base, stride, count, p->n, values);
+  gpured__store_values(p, job->k, sequence, count, values);
+}
+
+GPURED__INLINE int gpured__wants_rows(const gpured__plan *p) {
+  return p->n <= GPURED__BLOCK && p->kernel < GPURED__ARG_MIN && !p->weight && gpured__is_direct(p);
+}
+
+GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *job, int threads) {
+  const int64_t width = p->kept_count ? p->kept[p->kept_count - 1].n : 1;
+  job->strip = (int)gpured__min_i64(width, GPURED__ROWS);
+  job->strips = width == job->strip ? 1 : gpured__ceil_div(width, job->strip);
+  gpured__parallel_for(threads, (p->outputs == width ? 1 : p->outputs / width) * job->strips,
+                       gpured__rows_task, job);
+}
+
+/* ---- Columns: lanes kept as arrays across the strip ---- */
+
+/* One segment of one strip of columns to lanes in slot 0 of `slots`. */
+GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t sequence,
+                                          int64_t count, int64_t start, int64_t end, void *slots) {
+  const gpured__plan *p = job->p;
+  const gpured__kernels *k = job->k;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype),
+                stride = p->line[0].stride[GPURED__IN];
+  const int64_t across = p->kept[p->kept_count - 1].stride[GPURED__IN], ksize = (int64_t)k->size;
+  const char *base =
+      (const char *)p->in +
+      (gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) + start * stride) * size;
+  const char *w = (const char *)p->weight;
+  double rows[GPURED__BLOCK][GPURED__STRIP];
+  gpured__strip st;
+  int64_t len, i;
+  st.slots = slots;
+  st.columns = count;
+  st.count = 0;
+  st.levels = job->levels;
+  if (w) w += (gpured__offset(p->kept, p->kept_count, sequence, GPURED__WEIGHT) + start) * ksize;
+  if (gpured__is_native(p) && across == 1) {
+    k->columns(p->kernel, &st, base, stride, w, end - start);
+  } else {
+    for (; start < end; start += len, base += len * stride * size) {
+      len = gpured__min_i64(GPURED__BLOCK, end - start);
+      for (i = 0; i < len; ++i)
+        k->fetch((char *)rows + i * count * ksize, base + i * stride * size, p->in_dtype, across,
+                 count, p->fetch);
+      k->columns(p->kernel, &st, rows, count, w, len);
+      if (w) w += len * ksize;
+    }
+  }
+  k->columns_close(p->kernel, &st);
+}
+
+GPURED__FUNC void gpured__columns_task(void *context, int64_t index, int thread) {
+  const gpured__reduce_job *job = (const gpured__reduce_job *)context;
+  const gpured__plan *p = job->p;
+  double slots[GPURED__SLOT_BYTES / sizeof(double)];
+  const size_t size = job->k->size;
+  int64_t segment = index % job->segments, start = segment * job->segment_size, count;
+  int64_t sequence = gpured__strip_place(job, index / job->segments, &count);
+  (void)thread;
+  gpured__columns_segment(job, sequence, count, start,
+                          gpured__min_i64(p->n, start + job->segment_size), slots);
+  if (job->segments > 1) {
+    memcpy((char *)job->nodes + (size_t)(index * GPURED__LANES * job->strip) * size, slots,
+           (size_t)(GPURED__LANES * count) * size);
+    return;
+  }
+  job->k->columns_fold(p->kernel, slots, count);
+  gpured__store_values(p, job->k, sequence, count, slots);
+}
+
+/* The tree over the segments of each strip: adjacent pairs in place, an odd last one passing up. */
+GPURED__FUNC void gpured__columns_finish(const gpured__reduce_job *job, int64_t strips) {
+  const int64_t slot = GPURED__LANES * job->strip * (int64_t)job->k->size;
+  int64_t i, s, step, count, sequence;
+  char *nodes;
+  for (i = 0; i < strips; ++i) {
+    nodes = (char *)job->nodes + i * job->segments * slot;
+    sequence = gpured__strip_place(job, i, &count);
+    for (step = 1; step < job->segments; step *= 2)
+      for (s = 0; s + step < job->segments; s += 2 * step)
+        job->k->columns_join(job->p->kernel, nodes + s * slot, nodes + (s + step) * slot,
+                             GPURED__LANES * count);
+    job->k->columns_fold(job->p->kernel, nodes, count);
+    gpured__store_values(job->p, job->k, sequence, count, nodes);
+  }
+}
+
+GPURED__INLINE int gpured__wants_columns(const gpured__plan *p, const gpured__reduce_job *job) {
+  return job->strip > 1 && p->kernel < GPURED__ARG_MIN && p->line_count == 1 &&
+         p->kept[p->kept_count - 1].stride[GPURED__WEIGHT] == 0; /* one weight for all columns */
+}
+
+/* Strips as wide as the slots of all levels of the tree allow, up to 1 KB. */
+GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job *job, int threads) {
+  const int64_t width = p->kept[p->kept_count - 1].n,
+                blocks = gpured__ceil_div(p->n, GPURED__BLOCK);
+  const int64_t size = (int64_t)job->k->size;
+  double nodes[GPURED__SLOT_BYTES / sizeof(double)];
+  int64_t strips, strip_bytes = 1024, wanted, length = 1;
+  job->segments = 1;
+  job->segment_size = p->n;
+  for (job->levels = 1; blocks >> job->levels; ++job->levels) {
+  }
+  while (strip_bytes > 256 && strip_bytes * GPURED__LANES * (job->levels + 2) > GPURED__SLOT_BYTES)
+    strip_bytes /= 2;
+  if (!gpured__is_native(p) || p->kept[p->kept_count - 1].stride[GPURED__IN] != 1)
+    strip_bytes = GPURED__STRIP * size;
+  job->strip = (int)gpured__min_i64(width, strip_bytes / size);
+  job->strips = gpured__ceil_div(width, job->strip);
+  strips = p->outputs / width * job->strips;
+  if (threads > 1 && strips < (int64_t)threads * 4) {
+    wanted = GPURED__SLOT_BYTES / (GPURED__LANES * job->strip * size * strips);
+    wanted = gpured__min_i64((int64_t)threads * 16, wanted);
+    while (wanted > 1 && length * wanted < blocks) length *= 2;
+    if (wanted > 1) job->segments = gpured__ceil_div(blocks, length);
+    if (wanted > 1) job->segment_size = length * GPURED__BLOCK;
+  }
+  job->nodes = (gpured__node *)(void *)nodes;
+  gpured__parallel_for(threads, strips * job->segments, gpured__columns_task, job);
+  if (job->segments > 1) gpured__columns_finish(job, strips);
+}
+
 /* Runs a plan on the CPU. The plan's kept axes may change places. */
 GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
   gpured__reduce_job job;
-  gpured__node nodes[GPURED__MAX_NODES], node;
-  gpured__state st;
-  int64_t i, s, strips;
   double bytes = (double)p->outputs * (double)p->n * (double)gpured__dtype_size(p->in_dtype);
   int threads = gpured__threads(o, bytes);
+  if (p->outputs == 0) return;
   job.p = p;
   job.k = gpured__get_level()->kernels[p->acc];
-  job.nodes = nodes;
-  if (p->outputs == 0) return;
   if (p->n == 0) {
     gpured__store_empty(p, job.k);
     return;
   }
   gpured__choose_strip(p, &job);
-  gpured__choose_segments(p, &job, threads);
-  strips = job.strip > 1 ? p->outputs / p->kept[p->kept_count - 1].n * job.strips : p->outputs;
-  gpured__parallel_for(threads, strips * job.segments, gpured__reduce_task, &job);
-  if (job.segments == 1) return;
-  for (i = 0; i < p->outputs; ++i) {
-    st.count = 0;
-    for (s = 0; s < job.segments; ++s) job.k->push(p->kernel, &st, &nodes[i * job.segments + s]);
-    job.k->close(p->kernel, &st, &node);
-    gpured__store_result(p, job.k, i, &node);
-  }
+  if (gpured__wants_columns(p, &job))
+    gpured__run_columns(p, &job, threads);
+  else if (gpured__wants_rows(p))
+    gpured__run_rows(p, &job, threads);
+  else
+    gpured__run_sequences(p, &job, threads);
 }
 
 /* ============================================================================================== */
@@ -4377,6 +5082,10 @@ GPURED_API gpured_status gpured_selftest(void) {
 
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
 #endif
 #endif /* sections 11 to 17 */
 #endif /* GPURED_IMPLEMENTATION */

@@ -1,4 +1,5 @@
-/* What the translation units test_tu2.c (a private copy, GPURED_STATIC) and test_cxx.cpp offer to test_api.c. */
+/* What the translation units test_tu2.c (a private copy, GPURED_STATIC) and test_cxx.cpp offer to
+ * test_api.c. */
 #ifndef TESTS_OTHER_TUS_H
 #define TESTS_OTHER_TUS_H
 

@@ -1,4 +1,5 @@
-/* tests [--list] [--slow] [substring...]: runs the tests whose name holds one of the substrings, or all of them. */
+/* tests [--list] [--slow] [substring...]: runs the tests whose name holds one of the substrings, or
+ * all of them. */
 #include "runner.h"
 
 #include <setjmp.h>
@@ -55,8 +56,10 @@ static void visit(const test_case *test, gpured_backend backend, const char *nam
   } else {
     printf("%-34s ", name);
     fflush(stdout);
-    if (run_one(test, backend)) ++s->failed;
-    else ++s->passed;
+    if (run_one(test, backend))
+      ++s->failed;
+    else
+      ++s->passed;
   }
   fflush(stdout);
 }
@@ -88,8 +91,10 @@ int main(int argc, char **argv) {
   int i;
   s.slow = slow && strcmp(slow, "1") == 0;
   for (i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--list") == 0) s.list = 1;
-    else if (strcmp(argv[i], "--slow") == 0) s.slow = 1;
+    if (strcmp(argv[i], "--list") == 0)
+      s.list = 1;
+    else if (strcmp(argv[i], "--slow") == 0)
+      s.slow = 1;
     else if (argv[i][0] == '-') {
       fprintf(stderr, "usage: %s [--list] [--slow] [part of a name...]\n", argv[0]);
       return 1;

@@ -1,8 +1,8 @@
 /*
  * The runner: lists of tests, and CHECK, which says where and why something is not as it should be.
  *
- * A test is a function of the backend. It checks many cases and goes on after a failed one, so that a message tells which
- * cases share the fault; after TEST_STOP failures the runner leaves it.
+ * A test is a function of the backend. It checks many cases and goes on after a failed one, so that
+ * a message tells which cases share the fault; after TEST_STOP failures the runner leaves it.
  */
 #ifndef TESTS_RUNNER_H
 #define TESTS_RUNNER_H
@@ -10,7 +10,10 @@
 #include "../gpured.h"
 
 enum { TEST_STOP = 20 };
-enum { T_HOST = 1, T_SLOW = 2 }; /* does not depend on the backend; runs with --slow or GPURED_SLOW=1 */
+enum {
+  T_HOST = 1,
+  T_SLOW = 2
+}; /* does not depend on the backend; runs with --slow or GPURED_SLOW=1 */
 
 typedef struct test_case {
   const char *name;
@@ -27,7 +30,8 @@ __attribute__((format(printf, 3, 4)))
 #endif
 void test_fail(const char *file, int line, const char *format, ...);
 
-/* CHECK(condition, "message with the parameters of the case", ...) from the thread of the test only. */
+/* CHECK(condition, "message with the parameters of the case", ...) from the thread of the test
+ * only. */
 #define CHECK(cond, ...) ((cond) ? (void)0 : test_fail(__FILE__, __LINE__, __VA_ARGS__))
 
 #endif /* TESTS_RUNNER_H */

@@ -1,7 +1,9 @@
 /*
- * The rest of the API: one-liners, texts and numbers, other translation units, calls from several threads, shapes beyond 2^31.
- * TEST_CXX: test_cxx.cpp is linked too. TEST_PTHREADS: pthreads may be used.
+ * The rest of the API: one-liners, texts and numbers, other translation units, calls from several
+ * threads, shapes beyond 2^31. TEST_CXX: test_cxx.cpp is linked too. TEST_PTHREADS: pthreads may be
+ * used.
  */
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +39,8 @@ static double oracle_f64(int op, const double *x, int64_t n) {
 
 static int64_t oracle_index(int op, const void *x, int dtype, int64_t n) {
   int64_t y = -1;
-  gpured_tensor in = gpured_vector(x, (gpured_dtype)dtype, n), out = gpured_vector(&y, GPURED_I64, 1);
+  gpured_tensor in = gpured_vector(x, (gpured_dtype)dtype, n),
+                out = gpured_vector(&y, GPURED_I64, 1);
   if (n > 0) oracle_reduce((gpured_op)op, &in, 1, &out, 0, 0);
   return y;
 }
@@ -48,7 +51,8 @@ static void test_one_liners(gpured_backend backend) {
   static const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 255, 256, 257, 1000, LONGEST};
   static float x[LONGEST];
   static double d[LONGEST];
-  gpured_tensor tx = gpured_vector(x, GPURED_F32, LONGEST), td = gpured_vector(d, GPURED_F64, LONGEST);
+  gpured_tensor tx = gpured_vector(x, GPURED_F32, LONGEST),
+                td = gpured_vector(d, GPURED_F64, LONGEST);
   int i;
   (void)backend;
   oracle_fill(&tx, OR_UNIFORM, 1);
@@ -57,17 +61,23 @@ static void test_one_liners(gpured_backend backend) {
     int64_t k = sizes[i];
     size_t n = (size_t)k;
     CHECK(same_float(gpured_sum_f32(x, n), oracle_f32(GPURED_SUM, x, k)), "sum_f32 of %d", (int)k);
-    CHECK(same_float(gpured_mean_f32(x, n), oracle_f32(GPURED_MEAN, x, k)), "mean_f32 of %d", (int)k);
+    CHECK(same_float(gpured_mean_f32(x, n), oracle_f32(GPURED_MEAN, x, k)), "mean_f32 of %d",
+          (int)k);
     CHECK(same_float(gpured_min_f32(x, n), oracle_f32(GPURED_MIN, x, k)), "min_f32 of %d", (int)k);
     CHECK(same_float(gpured_max_f32(x, n), oracle_f32(GPURED_MAX, x, k)), "max_f32 of %d", (int)k);
     CHECK(same_double(gpured_sum_f64(d, n), oracle_f64(GPURED_SUM, d, k)), "sum_f64 of %d", (int)k);
-    CHECK(same_double(gpured_mean_f64(d, n), oracle_f64(GPURED_MEAN, d, k)), "mean_f64 of %d", (int)k);
+    CHECK(same_double(gpured_mean_f64(d, n), oracle_f64(GPURED_MEAN, d, k)), "mean_f64 of %d",
+          (int)k);
     CHECK(same_double(gpured_min_f64(d, n), oracle_f64(GPURED_MIN, d, k)), "min_f64 of %d", (int)k);
     CHECK(same_double(gpured_max_f64(d, n), oracle_f64(GPURED_MAX, d, k)), "max_f64 of %d", (int)k);
-    CHECK(gpured_argmin_f32(x, n) == oracle_index(GPURED_ARGMIN, x, GPURED_F32, k), "argmin_f32 of %d", (int)k);
-    CHECK(gpured_argmax_f32(x, n) == oracle_index(GPURED_ARGMAX, x, GPURED_F32, k), "argmax_f32 of %d", (int)k);
-    CHECK(gpured_argmin_f64(d, n) == oracle_index(GPURED_ARGMIN, d, GPURED_F64, k), "argmin_f64 of %d", (int)k);
-    CHECK(gpured_argmax_f64(d, n) == oracle_index(GPURED_ARGMAX, d, GPURED_F64, k), "argmax_f64 of %d", (int)k);
+    CHECK(gpured_argmin_f32(x, n) == oracle_index(GPURED_ARGMIN, x, GPURED_F32, k),
+          "argmin_f32 of %d", (int)k);
+    CHECK(gpured_argmax_f32(x, n) == oracle_index(GPURED_ARGMAX, x, GPURED_F32, k),
+          "argmax_f32 of %d", (int)k);
+    CHECK(gpured_argmin_f64(d, n) == oracle_index(GPURED_ARGMIN, d, GPURED_F64, k),
+          "argmin_f64 of %d", (int)k);
+    CHECK(gpured_argmax_f64(d, n) == oracle_index(GPURED_ARGMAX, d, GPURED_F64, k),
+          "argmax_f64 of %d", (int)k);
   }
 }
 
@@ -76,12 +86,16 @@ static void test_one_liners_null(gpured_backend backend) {
   (void)backend;
   CHECK(same_float(gpured_sum_f32(NULL, 0), 0.0f), "sum_f32 of nothing");
   CHECK(isnan(gpured_mean_f32(NULL, 0)), "mean_f32 of nothing");
-  CHECK(gpured_min_f32(NULL, 0) == HUGE_VALF && gpured_max_f32(NULL, 0) == -HUGE_VALF, "min, max of nothing");
-  CHECK(gpured_argmin_f32(NULL, 0) == -1 && gpured_argmax_f64(NULL, 0) == -1, "argmin, argmax of nothing");
+  CHECK(gpured_min_f32(NULL, 0) == HUGE_VALF && gpured_max_f32(NULL, 0) == -HUGE_VALF,
+        "min, max of nothing");
+  CHECK(gpured_argmin_f32(NULL, 0) == -1 && gpured_argmax_f64(NULL, 0) == -1,
+        "argmin, argmax of nothing");
   CHECK(isnan(gpured_sum_f32(NULL, 3)) && isnan(gpured_mean_f32(NULL, 3)), "sum, mean of NULL");
   CHECK(isnan(gpured_min_f32(NULL, 3)) && isnan(gpured_max_f32(NULL, 3)), "min, max of NULL");
-  CHECK(isnan(gpured_sum_f64(NULL, 3)) && isnan(gpured_mean_f64(NULL, 3)), "sum_f64, mean_f64 of NULL");
-  CHECK(isnan(gpured_min_f64(NULL, 3)) && isnan(gpured_max_f64(NULL, 3)), "min_f64, max_f64 of NULL");
+  CHECK(isnan(gpured_sum_f64(NULL, 3)) && isnan(gpured_mean_f64(NULL, 3)),
+        "sum_f64, mean_f64 of NULL");
+  CHECK(isnan(gpured_min_f64(NULL, 3)) && isnan(gpured_max_f64(NULL, 3)),
+        "min_f64, max_f64 of NULL");
   CHECK(gpured_argmin_f32(NULL, 3) == -1 && gpured_argmax_f32(NULL, 3) == -1, "f32 index in NULL");
   CHECK(gpured_argmin_f64(NULL, 3) == -1 && gpured_argmax_f64(NULL, 3) == -1, "f64 index in NULL");
 }
@@ -104,7 +118,8 @@ static void rows_and_columns_f32(size_t rows, size_t cols) {
   CHECK(gpured_cumsum_f32(a, y, rows * cols) == GPURED_OK, "cumsum_f32");
   CHECK(memcmp(y, z, rows * cols * sizeof *y) == 0, "cumsum_f32 of %d", (int)(rows * cols));
   CHECK(gpured_cumsum_f32(a, a, rows * cols) == GPURED_OK, "cumsum_f32 in place");
-  CHECK(memcmp(a, z, rows * cols * sizeof *y) == 0, "cumsum_f32 in place of %d", (int)(rows * cols));
+  CHECK(memcmp(a, z, rows * cols * sizeof *y) == 0, "cumsum_f32 in place of %d",
+        (int)(rows * cols));
 }
 
 static void rows_and_columns_f64(size_t rows, size_t cols) {
@@ -125,7 +140,8 @@ static void rows_and_columns_f64(size_t rows, size_t cols) {
   CHECK(gpured_cumsum_f64(a, y, rows * cols) == GPURED_OK, "cumsum_f64");
   CHECK(memcmp(y, z, rows * cols * sizeof *y) == 0, "cumsum_f64 of %d", (int)(rows * cols));
   CHECK(gpured_cumsum_f64(a, a, rows * cols) == GPURED_OK, "cumsum_f64 in place");
-  CHECK(memcmp(a, z, rows * cols * sizeof *y) == 0, "cumsum_f64 in place of %d", (int)(rows * cols));
+  CHECK(memcmp(a, z, rows * cols * sizeof *y) == 0, "cumsum_f64 in place of %d",
+        (int)(rows * cols));
 }
 
 static void test_rows_and_columns(gpured_backend backend) {
@@ -142,24 +158,28 @@ static void test_rows_and_columns(gpured_backend backend) {
   CHECK(gpured_cumsum_f32(NULL, &y, 1) == GPURED_ERR_ARG, "cumsum_f32 of NULL");
   CHECK(gpured_cumsum_f64(NULL, NULL, 0) == GPURED_OK, "cumsum_f64 of nothing");
   y = 1;
-  CHECK(gpured_sum_rows_f32(NULL, 1, 0, &y) == GPURED_OK && same_float(y, 0), "the sum of an empty row");
+  CHECK(gpured_sum_rows_f32(NULL, 1, 0, &y) == GPURED_OK && same_float(y, 0),
+        "the sum of an empty row");
   CHECK(isnan(gpured_sum_f32(&x, (size_t)-1)), "a length beyond int64_t");
 }
 
-/* ---- texts and numbers ------------------------------------------------------------------------- */
+/* ---- texts and numbers ----------------------------------------------------------------------- */
 
 static void test_information(gpured_backend backend) {
   static const size_t sizes[11] = {0, 4, 8, 2, 2, 1, 1, 4, 4, 8, 8};
   static const char *const levels[] = {"scalar", "sse2", "avx2", "avx512", "neon"};
   int i, j, found = 0;
   (void)backend;
-  CHECK(gpured_version() == GPURED_VERSION, "version %u, header %u", gpured_version(), (unsigned)GPURED_VERSION);
+  CHECK(gpured_version() == GPURED_VERSION, "version %u, header %u", gpured_version(),
+        (unsigned)GPURED_VERSION);
   CHECK(GPURED_ORDER == 1, "order %d", GPURED_ORDER);
   for (i = -1; i <= 12; ++i)
-    CHECK(gpured_dtype_size((gpured_dtype)i) == (i >= 0 && i <= 10 ? sizes[i] : 0), "size of dtype %d", i);
+    CHECK(gpured_dtype_size((gpured_dtype)i) == (i >= 0 && i <= 10 ? sizes[i] : 0),
+          "size of dtype %d", i);
   for (i = 0; i <= 9; ++i)
     for (j = 0; j < i; ++j)
-      CHECK(strcmp(gpured_status_string((gpured_status)i), gpured_status_string((gpured_status)j)) != 0,
+      CHECK(strcmp(gpured_status_string((gpured_status)i),
+                   gpured_status_string((gpured_status)j)) != 0,
             "statuses %d and %d have one text", i, j);
   for (i = -2; i <= 12; ++i) {
     const char *s = gpured_status_string((gpured_status)i);
@@ -173,12 +193,14 @@ static void test_information(gpured_backend backend) {
 /* The values that are pinned: bindings in other languages hold them as numbers. */
 static void test_pinned(gpured_backend backend) {
   (void)backend;
-  CHECK(GPURED_OK == 0 && GPURED_ERR_ARG == 1 && GPURED_ERR_SHAPE == 2 && GPURED_ERR_UNSUPPORTED == 3 &&
-            GPURED_ERR_OVERFLOW == 4 && GPURED_ERR_ALIAS == 5 && GPURED_ERR_WORKSPACE == 6 && GPURED_ERR_ALLOC == 7 &&
-            GPURED_ERR_NO_BACKEND == 8 && GPURED_ERR_DEVICE == 9,
+  CHECK(GPURED_OK == 0 && GPURED_ERR_ARG == 1 && GPURED_ERR_SHAPE == 2 &&
+            GPURED_ERR_UNSUPPORTED == 3 && GPURED_ERR_OVERFLOW == 4 && GPURED_ERR_ALIAS == 5 &&
+            GPURED_ERR_WORKSPACE == 6 && GPURED_ERR_ALLOC == 7 && GPURED_ERR_NO_BACKEND == 8 &&
+            GPURED_ERR_DEVICE == 9,
         "a status has moved");
-  CHECK(GPURED_F32 == 1 && GPURED_F64 == 2 && GPURED_F16 == 3 && GPURED_BF16 == 4 && GPURED_I8 == 5 &&
-            GPURED_U8 == 6 && GPURED_I32 == 7 && GPURED_U32 == 8 && GPURED_I64 == 9 && GPURED_U64 == 10,
+  CHECK(GPURED_F32 == 1 && GPURED_F64 == 2 && GPURED_F16 == 3 && GPURED_BF16 == 4 &&
+            GPURED_I8 == 5 && GPURED_U8 == 6 && GPURED_I32 == 7 && GPURED_U32 == 8 &&
+            GPURED_I64 == 9 && GPURED_U64 == 10,
         "a dtype has moved");
   CHECK(GPURED_SUM == 1 && GPURED_MEAN == 5 && GPURED_ARGMIN == 10 && GPURED_LOGSUMEXP == 12 &&
             GPURED_COUNT_NONZERO == 17 && GPURED_CPU == 1 && GPURED_CUDA_DEVICE == 2,
@@ -191,31 +213,35 @@ static void test_constructors(gpured_backend backend) {
   float x[24] = {0};
   gpured_tensor t = gpured_vector(x, GPURED_F32, 24);
   (void)backend;
-  CHECK(t.data == x && t.dtype == GPURED_F32 && t.device == GPURED_CPU && t.device_id == 0 && t.ndim == 1 &&
-            t.shape[0] == 24 && t.strides[0] == 1,
+  CHECK(t.data == x && t.dtype == GPURED_F32 && t.device == GPURED_CPU && t.device_id == 0 &&
+            t.ndim == 1 && t.shape[0] == 24 && t.strides[0] == 1,
         "vector: %s", describe(&t));
   t = gpured_matrix(x, GPURED_F32, 4, 6);
-  CHECK(t.ndim == 2 && t.shape[0] == 4 && t.shape[1] == 6 && t.strides[0] == 6 && t.strides[1] == 1, "matrix: %s",
-        describe(&t));
+  CHECK(t.ndim == 2 && t.shape[0] == 4 && t.shape[1] == 6 && t.strides[0] == 6 && t.strides[1] == 1,
+        "matrix: %s", describe(&t));
   t = gpured_array(x, GPURED_F32, 3, shape, NULL);
-  CHECK(t.ndim == 3 && t.strides[0] == 12 && t.strides[1] == 4 && t.strides[2] == 1, "array: %s", describe(&t));
+  CHECK(t.ndim == 3 && t.strides[0] == 12 && t.strides[1] == 4 && t.strides[2] == 1, "array: %s",
+        describe(&t));
   t = gpured_array(x, GPURED_F32, 3, shape, strides);
-  CHECK(t.strides[0] == -1 && t.strides[1] == 0 && t.strides[2] == 7, "array with strides: %s", describe(&t));
+  CHECK(t.strides[0] == -1 && t.strides[1] == 0 && t.strides[2] == 7, "array with strides: %s",
+        describe(&t));
   t = gpured_array(x, GPURED_F32, 0, NULL, NULL);
   CHECK(t.ndim == 0, "array without axes: %s", describe(&t));
 }
 
-/* ---- other translation units ------------------------------------------------------------------- */
+/* ---- other translation units ----------------------------------------------------------------- */
 
 static void test_private_copy(gpured_backend backend) {
   static const int64_t shape[2] = {150, 300}, b_shape[2] = {300, 20};
   int64_t n = 150, m = 20;
   box in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, OR_UNIFORM, 1);
   box b = box_filled(GPURED_F32, 2, b_shape, LAYOUT_C, OR_UNIFORM, 2);
-  box here = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0), there = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
+  box here = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0),
+      there = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
   (void)backend;
   CHECK(tu2_version() == gpured_version(), "the private copy has another version");
-  CHECK(same_float(tu2_sum((const float *)in.t.data, 45000), gpured_sum_f32((const float *)in.t.data, 45000)),
+  CHECK(same_float(tu2_sum((const float *)in.t.data, 45000),
+                   gpured_sum_f32((const float *)in.t.data, 45000)),
         "sums differ between the private copy and the linked library");
   CHECK(gpured_reduce(GPURED_LOGSUMEXP, &in.t, 2, &here.t, NULL) == GPURED_OK, "logsumexp here");
   CHECK(tu2_logsumexp(&in.t, 2, &there.t) == GPURED_OK, "logsumexp there");
@@ -240,7 +266,8 @@ static void test_cxx(gpured_backend backend) {
 
 /* ---- several threads ------------------------------------------------------------------------- */
 
-/* One thread's work: some calls on its own outputs, the inputs and the options shared. Counts what went wrong. */
+/* One thread's work: some calls on its own outputs, the inputs and the options shared. Counts what
+ * went wrong. */
 typedef struct work {
   const gpured_tensor *in;
   const gpured_options *options;
@@ -251,7 +278,8 @@ typedef struct work {
 static void *do_work(void *argument) {
   work *w = (work *)argument;
   float sum = 0, norm = 0;
-  gpured_tensor out = gpured_vector(&sum, GPURED_F32, 1), out2 = gpured_vector(&norm, GPURED_F32, 1);
+  gpured_tensor out = gpured_vector(&sum, GPURED_F32, 1),
+                out2 = gpured_vector(&norm, GPURED_F32, 1);
   int i;
   for (i = 0; i < 20; ++i) {
     if (gpured_reduce(GPURED_SUM, w->in, 3, &out, w->options) != GPURED_OK) ++w->wrong;
@@ -321,12 +349,83 @@ static void test_openmp(gpured_backend backend) {
   CHECK(wrong == 0, "inside a parallel region %d results are wrong", wrong);
   do_work(&first);
   CHECK(first.wrong == 0, "after a parallel region %d results are wrong", first.wrong);
-  CHECK(omp_get_max_threads() == before && omp_get_dynamic() == dynamic, "OpenMP's settings were changed");
+  CHECK(omp_get_max_threads() == before && omp_get_dynamic() == dynamic,
+        "OpenMP's settings were changed");
   box_free(&in);
 }
 #endif
 
-/* ---- beyond 2^31 ------------------------------------------------------------------------------- */
+/* ---- the caller's floating-point mode -------------------------------------------------------- */
+
+/* Rounding upward and, on x86, subnormals flushed to zero: as a caller linked with -ffast-math has.
+ */
+enum { MODE_PLAIN, MODE_UPWARD, MODE_FLUSH, MODES };
+
+static unsigned read_mode(void) {
+#if defined(__SSE2__) && defined(__GNUC__)
+  return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the flags of past exceptions */
+#else
+  return (unsigned)fegetround();
+#endif
+}
+
+static void set_mode(int mode) {
+  fesetround(mode == MODE_UPWARD ? FE_UPWARD : FE_TONEAREST);
+#if defined(__SSE2__) && defined(__GNUC__)
+  __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~0x8040u) |
+                         (mode == MODE_FLUSH ? 0x8040u : 0));
+#endif
+}
+
+typedef struct mode_results {
+  box reduced, scanned, product;
+} mode_results;
+
+/* The statuses are added up: 0 if all went well. Nothing else is computed in the mode. */
+static int run_in_mode(int mode, const box *in, const box *b, const gpured_options *o,
+                       mode_results *r) {
+  unsigned before, after;
+  int failed;
+  set_mode(mode);
+  before = read_mode();
+  failed = (int)gpured_reduce(GPURED_LOGSUMEXP, &in->t, 2, &r->reduced.t, o);
+  failed += (int)gpured_scan(GPURED_SUM, &in->t, 0, 0, &r->scanned.t, o);
+  failed += (int)gpured_gemm_reduce(GPURED_NORM2, &in->t, &b->t, 1, &r->product.t, o);
+  after = read_mode();
+  set_mode(MODE_PLAIN);
+  CHECK(before == after, "mode %d: was 0x%x, is 0x%x after the calls", mode, before, after);
+  return failed;
+}
+
+static void test_float_mode(gpured_backend backend) {
+  static const int64_t shape[2] = {700, 600}, b_shape[2] = {600, 20}, rows = 700;
+  static const int kinds[] = {OR_UNIFORM, OR_TINY};
+  gpured_options o = options_for(backend, 0, 0, 3);
+  int k, mode;
+  for (k = 0; k < COUNT(kinds); ++k) {
+    box in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, kinds[k], 1);
+    box b = box_filled(GPURED_F32, 2, b_shape, LAYOUT_C, OR_UNIFORM, 2);
+    mode_results r[MODES];
+    for (mode = 0; mode < MODES; ++mode) {
+      r[mode].reduced = box_output(GPURED_F32, 1, &rows, LAYOUT_C, 0);
+      r[mode].scanned = box_output(GPURED_F32, 2, shape, LAYOUT_C, 0);
+      r[mode].product = box_output(GPURED_F32, 1, &rows, LAYOUT_C, 0);
+      CHECK(run_in_mode(mode, &in, &b, &o, &r[mode]) == 0, "a call in mode %d failed", mode);
+      expect_same(&r[mode].reduced, &r[0].reduced.t, text("reduce in mode %d", mode));
+      expect_same(&r[mode].scanned, &r[0].scanned.t, text("scan in mode %d", mode));
+      expect_same(&r[mode].product, &r[0].product.t, text("gemm in mode %d", mode));
+    }
+    for (mode = 0; mode < MODES; ++mode) {
+      box_free(&r[mode].reduced);
+      box_free(&r[mode].scanned);
+      box_free(&r[mode].product);
+    }
+    box_free(&in);
+    box_free(&b);
+  }
+}
+
+/* ---- beyond 2^31 ----------------------------------------------------------------------------- */
 
 /* 2^32 + 5 elements that are one, through a stride of 0: what a 32-bit count would get wrong. */
 static gpured_tensor repeated(const void *x, int dtype) {
@@ -349,7 +448,8 @@ static void test_huge_integers(gpured_backend backend) {
   CHECK(y == 0, "the first of equals is %lld", (long long)y);
 }
 
-/* Every element a power of two times the count's: the sum in f64 is exact in any order; f32's mean is near one. */
+/* Every element a power of two times the count's: the sum in f64 is exact in any order; f32's mean
+ * is near one. */
 static void test_huge_floats(gpured_backend backend) {
   float one = 1, mean = 0;
   double sum = 0;
@@ -363,11 +463,13 @@ static void test_huge_floats(gpured_backend backend) {
   CHECK(fabsf(mean - 1) < 1e-5f, "the mean of ones is %.9g", (double)mean);
 }
 
-/* Offsets beyond 2^31 elements in real memory (2 GiB of one byte each are too much here): a large stride over little data. */
+/* Offsets beyond 2^31 elements in real memory (2 GiB of one byte each are too much here): a large
+ * stride over little data. */
 static void test_far_apart(gpured_backend backend) {
   static int8_t raw[64];
   int64_t shape[2] = {1, 3}, strides[2] = {((int64_t)1 << 33) + 1, 20}, y = 0;
-  gpured_tensor in = gpured_array(raw, GPURED_I8, 2, shape, strides), out = gpured_vector(&y, GPURED_I64, 1);
+  gpured_tensor in = gpured_array(raw, GPURED_I8, 2, shape, strides),
+                out = gpured_vector(&y, GPURED_I64, 1);
   gpured_options o = options_for(backend, 0, 0, 0);
   raw[0] = 1;
   raw[20] = 2;
@@ -393,6 +495,7 @@ const test_case api_tests[] = {{"api_one_liners", test_one_liners, T_HOST},
 #ifdef _OPENMP
                                {"api_openmp", test_openmp, 0},
 #endif
+                               {"api_float_mode", test_float_mode, 0},
                                {"api_far_apart", test_far_apart, 0},
                                {"api_huge_integers", test_huge_integers, T_SLOW},
                                {"api_huge_floats", test_huge_floats, T_SLOW},

@@ -1,8 +1,10 @@
 /*
- * The argument matrix: a call with one fault gives the documented status and leaves every byte as it was.
+ * The argument matrix: a call with one fault gives the documented status and leaves every byte as
+ * it was.
  *
- * All tensors of a call lie in one arena, which is compared as a whole. CASE starts from a call that is right, spoils it by a
- * statement, and quotes that statement when something else comes of it than expected.
+ * All tensors of a call lie in one arena, which is compared as a whole. CASE starts from a call
+ * that is right, spoils it by a statement, and quotes that statement when something else comes of
+ * it than expected.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -11,7 +13,16 @@
 #include "util.h"
 
 enum { REDUCE, SCAN, GEMM, EX, KINDS };
-enum { ARENA = 16384, IN = 0, OUT = 2048, SECOND = 4096, BIAS_M = 6144, BIAS_N = 6400, C = 8192, OUT2 = 10240 };
+enum {
+  ARENA = 16384,
+  IN = 0,
+  OUT = 2048,
+  SECOND = 4096,
+  BIAS_M = 6144,
+  BIAS_N = 6400,
+  C = 8192,
+  OUT2 = 10240
+};
 
 static unsigned char *arena(void) {
   static unsigned char raw[ARENA + 64], *aligned;
@@ -19,7 +30,8 @@ static unsigned char *arena(void) {
   return aligned;
 }
 
-/* A call of any of the functions. The pointers are what is passed, so that a case may clear them. */
+/* A call of any of the functions. The pointers are what is passed, so that a case may clear them.
+ */
 typedef struct args {
   int kind, op, axis;
   uint32_t axes;
@@ -87,10 +99,14 @@ static void set_up(args *x, int kind, gpured_backend backend) {
 static gpured_status call(const args *x) {
   gpured_op op = (gpured_op)x->op;
   switch (x->kind) {
-    case REDUCE: return gpured_reduce(op, x->p_in, x->axes, x->p_out, &x->options);
-    case SCAN: return gpured_scan(op, x->p_in, x->axis, x->flags, x->p_out, &x->options);
-    case GEMM: return gpured_gemm_reduce(op, x->p_in, x->p_b, x->axis, x->p_out, &x->options);
-    default: return gpured_gemm_reduce_ex(x->p_gemm, &x->options);
+    case REDUCE:
+      return gpured_reduce(op, x->p_in, x->axes, x->p_out, &x->options);
+    case SCAN:
+      return gpured_scan(op, x->p_in, x->axis, x->flags, x->p_out, &x->options);
+    case GEMM:
+      return gpured_gemm_reduce(op, x->p_in, x->p_b, x->axis, x->p_out, &x->options);
+    default:
+      return gpured_gemm_reduce_ex(x->p_gemm, &x->options);
   }
 }
 
@@ -98,14 +114,19 @@ static gpured_status query(const args *x, size_t *bytes) {
   gpured_op op = (gpured_op)x->op;
   const gpured_options *o = &x->options;
   switch (x->kind) {
-    case REDUCE: return gpured_reduce_workspace(op, x->p_in, x->axes, x->p_out, o, bytes);
-    case SCAN: return gpured_scan_workspace(op, x->p_in, x->axis, x->flags, x->p_out, o, bytes);
-    case GEMM: return gpured_gemm_reduce_workspace(op, x->p_in, x->p_b, x->axis, x->p_out, o, bytes);
-    default: return gpured_gemm_reduce_ex_workspace(x->p_gemm, o, bytes);
+    case REDUCE:
+      return gpured_reduce_workspace(op, x->p_in, x->axes, x->p_out, o, bytes);
+    case SCAN:
+      return gpured_scan_workspace(op, x->p_in, x->axis, x->flags, x->p_out, o, bytes);
+    case GEMM:
+      return gpured_gemm_reduce_workspace(op, x->p_in, x->p_b, x->axis, x->p_out, o, bytes);
+    default:
+      return gpured_gemm_reduce_ex_workspace(x->p_gemm, o, bytes);
   }
 }
 
-/* What the workspace query shall say: the same, or OK since it does not look at the fault, or either. */
+/* What the workspace query shall say: the same, or OK since it does not look at the fault, or
+ * either. */
 enum { SAME, BLIND, ANY };
 
 static void expect(const args *x, int status, int query_says, int line, const char *what) {
@@ -116,27 +137,29 @@ static void expect(const args *x, int status, int query_says, int line, const ch
   for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61); /* small positive floats */
   memcpy(before, arena(), ARENA);
   got = (int)call(x);
-  CHECK(got == status, "%s, line %d, %s: status %d, not %d", names[x->kind], line, what, got, status);
+  CHECK(got == status, "%s, line %d, %s: status %d, not %d", names[x->kind], line, what, got,
+        status);
   for (i = 0; i < ARENA && arena()[i] == before[i]; ++i) continue;
   if (status != GPURED_OK)
     CHECK(i == ARENA, "%s, line %d, %s: byte %d was touched", names[x->kind], line, what, (int)i);
   asked = (int)query(x, &bytes);
-  CHECK(query_says == ANY || asked == wanted, "%s_workspace, line %d, %s: status %d, not %d", names[x->kind], line,
-        what, asked, wanted);
-  CHECK(asked == GPURED_OK || bytes == 0, "%s_workspace, line %d, %s: %d bytes after an error", names[x->kind], line,
-        what, (int)bytes);
-  CHECK(asked != GPURED_OK || bytes != 12345, "%s_workspace, line %d, %s: bytes not set", names[x->kind], line, what);
+  CHECK(query_says == ANY || asked == wanted, "%s_workspace, line %d, %s: status %d, not %d",
+        names[x->kind], line, what, asked, wanted);
+  CHECK(asked == GPURED_OK || bytes == 0, "%s_workspace, line %d, %s: %d bytes after an error",
+        names[x->kind], line, what, (int)bytes);
+  CHECK(asked != GPURED_OK || bytes != 12345, "%s_workspace, line %d, %s: bytes not set",
+        names[x->kind], line, what);
 }
 
-#define CASE(kind, status, query_says, ...)                      \
-  do {                                                           \
-    args x;                                                      \
-    set_up(&x, kind, backend);                                   \
-    __VA_ARGS__;                                                 \
-    expect(&x, status, query_says, __LINE__, #__VA_ARGS__);      \
+#define CASE(kind, status, query_says, ...)                 \
+  do {                                                      \
+    args x;                                                 \
+    set_up(&x, kind, backend);                              \
+    __VA_ARGS__;                                            \
+    expect(&x, status, query_says, __LINE__, #__VA_ARGS__); \
   } while (0)
 
-/* ---- calls that are right ---------------------------------------------------------------------- */
+/* ---- calls that are right -------------------------------------------------------------------- */
 
 static void test_valid(gpured_backend backend) {
   int kind;
@@ -147,23 +170,30 @@ static void test_valid(gpured_backend backend) {
     CASE(kind, GPURED_OK, SAME, x.in.shape[7] = -1; x.in.strides[5] = INT64_MIN); /* beyond ndim */
   }
   CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[1] = 0);
-  CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[0] = 0; x.out.data = NULL; x.out.shape[0] = 0);
-  CASE(SCAN, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.out.data = NULL; x.out.shape[2] = 0);
-  CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.b.data = NULL; x.b.shape[1] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[0] = 0; x.out.data = NULL;
+       x.out.shape[0] = 0);
+  CASE(SCAN, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.out.data = NULL;
+       x.out.shape[2] = 0);
+  CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.b.data = NULL;
+       x.b.shape[1] = 0);
   CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[1] = 0);
 }
 
-/* Without elements, strides and the other extents are free: nothing may be multiplied out of int64_t. */
+/* Without elements, strides and the other extents are free: nothing may be multiplied out of
+ * int64_t. */
 static void test_empty_huge(gpured_backend backend) {
   const int64_t big = (int64_t)1 << 40;
-  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.shape[1] = x.in.shape[2] = big; x.axes = 6; x.out.ndim = 1;
-       x.out.shape[0] = 0);
-  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.strides[1] = INT64_MAX; x.in.strides[0] = INT64_MIN;
-       x.out.shape[0] = 0; x.out.strides[0] = INT64_MIN; x.out.strides[1] = INT64_MAX);
-  CASE(SCAN, GPURED_OK, SAME, x.in.shape[2] = x.out.shape[2] = 0; x.in.shape[1] = x.out.shape[1] = big;
-       x.in.strides[1] = big; x.out.strides[1] = -big; x.flags = GPURED_SCAN_REVERSE);
-  CASE(GEMM, GPURED_OK, SAME, x.in.shape[0] = x.b.shape[0] = x.out.shape[0] = 0; x.in.shape[1] = big;
-       x.in.shape[2] = x.b.shape[1] = big; x.in.strides[1] = INT64_MAX; x.b.strides[1] = INT64_MIN);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.shape[1] = x.in.shape[2] = big; x.axes = 6;
+       x.out.ndim = 1; x.out.shape[0] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.strides[1] = INT64_MAX;
+       x.in.strides[0] = INT64_MIN; x.out.shape[0] = 0; x.out.strides[0] = INT64_MIN;
+       x.out.strides[1] = INT64_MAX);
+  CASE(SCAN, GPURED_OK, SAME, x.in.shape[2] = x.out.shape[2] = 0;
+       x.in.shape[1] = x.out.shape[1] = big; x.in.strides[1] = big; x.out.strides[1] = -big;
+       x.flags = GPURED_SCAN_REVERSE);
+  CASE(GEMM, GPURED_OK, SAME, x.in.shape[0] = x.b.shape[0] = x.out.shape[0] = 0;
+       x.in.shape[1] = big; x.in.shape[2] = x.b.shape[1] = big; x.in.strides[1] = INT64_MAX;
+       x.b.strides[1] = INT64_MIN);
 }
 
 /* ---- pointers -------------------------------------------------------------------------------- */
@@ -179,7 +209,8 @@ static void test_null(gpured_backend backend) {
   for (kind = REDUCE; kind < KINDS; ++kind) {
     CASE(kind, GPURED_ERR_ARG, ANY, x.in.data = NULL);
     CASE(kind, GPURED_ERR_ARG, ANY, x.in.data = (char *)x.in.data + 1);
-    CASE(kind, GPURED_ERR_ARG, ANY, x.options.workspace = arena() + 15000 + 1; x.options.workspace_bytes = 1000);
+    CASE(kind, GPURED_ERR_ARG, ANY, x.options.workspace = arena() + 15000 + 1;
+         x.options.workspace_bytes = 1000);
   }
   CASE(GEMM, GPURED_ERR_ARG, SAME, x.p_b = NULL);
   CASE(EX, GPURED_ERR_ARG, SAME, x.p_gemm = NULL);
@@ -211,11 +242,13 @@ static void test_null_bytes(gpured_backend backend) {
 /* ---- enumerations ---------------------------------------------------------------------------- */
 
 static void test_enumerations(gpured_backend backend) {
-  static const int no_op[] = {0, -1, 18, INT_MAX, INT_MIN}, no_dtype[] = {0, -1, 11, INT_MAX, INT_MIN};
+  static const int no_op[] = {0, -1, 18, INT_MAX, INT_MIN},
+                   no_dtype[] = {0, -1, 11, INT_MAX, INT_MIN};
   static const int no_device[] = {0, -1, 3, 7}, no_choice[] = {-1, 3, INT_MAX, INT_MIN};
   int kind, i;
   for (kind = REDUCE; kind < KINDS; ++kind) {
-    for (i = 0; i < COUNT(no_op); ++i) CASE(kind, GPURED_ERR_ARG, SAME, x.op = x.results[0].op = no_op[i]);
+    for (i = 0; i < COUNT(no_op); ++i)
+      CASE(kind, GPURED_ERR_ARG, SAME, x.op = x.results[0].op = no_op[i]);
     for (i = 0; i < COUNT(no_dtype); ++i) {
       CASE(kind, GPURED_ERR_ARG, SAME, x.in.dtype = no_dtype[i]);
       CASE(kind, GPURED_ERR_ARG, SAME, result(&x)->dtype = no_dtype[i]);
@@ -312,13 +345,17 @@ static void test_shapes(gpured_backend backend) {
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.out.ndim = 3; x.out.shape[1] = 2; x.out.shape[2] = 5);
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.axes = 7);
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.axes = 0);
-  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64; x.in.shape[1] = 0);
-  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMIN; x.out.dtype = GPURED_I32; x.in.shape[1] = 0);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64;
+       x.in.shape[1] = 0);
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMIN; x.out.dtype = GPURED_I32;
+       x.in.shape[1] = 0);
   CASE(SCAN, GPURED_ERR_SHAPE, SAME, x.out.ndim = 2);
   CASE(SCAN, GPURED_ERR_SHAPE, SAME, x.out.shape[1] = 1);
   /* gpured_array's answer to an ndim or a shape that is none */
-  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, 9, x.in.shape, NULL));
-  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, -1, x.in.shape, NULL));
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME,
+       x.in = gpured_array(arena(), GPURED_F32, 9, x.in.shape, NULL));
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME,
+       x.in = gpured_array(arena(), GPURED_F32, -1, x.in.shape, NULL));
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, 3, NULL, NULL));
 }
 
@@ -336,7 +373,8 @@ static void test_shapes_gemm(gpured_backend backend) {
     CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[0] = 0);
     CASE(kind, GPURED_ERR_SHAPE, SAME, x.b.shape[2] = 1);
   }
-  CASE(GEMM, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64; x.in.shape[1] = 0);
+  CASE(GEMM, GPURED_ERR_SHAPE, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64;
+       x.in.shape[1] = 0);
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.in.shape[1] = x.bias_m.shape[0] = x.c.shape[1] = 0);
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.results[1].out.shape[1] = 4);
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.results[1].out.ndim = 1);
@@ -356,12 +394,15 @@ static void test_overflow(gpured_backend backend) {
   const int64_t big = (int64_t)1 << 40;
   int kind;
   for (kind = REDUCE; kind < KINDS; ++kind) {
-    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides); x.in.shape[0] = x.in.shape[1] = big);
-    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides); x.in.shape[0] = INT64_MAX);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides);
+         x.in.shape[0] = x.in.shape[1] = big);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, memset(x.in.strides, 0, sizeof x.in.strides);
+         x.in.shape[0] = INT64_MAX);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MAX);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MIN);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MAX / 4);
-    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[0] = x.in.strides[1] = x.in.strides[2] = INT64_MAX / 20);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME,
+         x.in.strides[0] = x.in.strides[1] = x.in.strides[2] = INT64_MAX / 20);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[0] = INT64_MAX);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[1] = INT64_MIN);
   }
@@ -370,26 +411,41 @@ static void test_overflow(gpured_backend backend) {
   CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.bias_n.strides[0] = INT64_MIN);
   CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.c.strides[2] = INT64_MAX);
   /* An index that i32 cannot hold, through a stride of 0. */
-  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I32; x.in.strides[1] = 0;
-       x.in.shape[1] = (int64_t)INT32_MAX + 1);
-  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_COUNT_NONZERO; x.out.dtype = GPURED_I32; x.in.strides[1] = 0;
-       x.in.shape[1] = (int64_t)INT32_MAX + 1);
+  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I32;
+       x.in.strides[1] = 0; x.in.shape[1] = (int64_t)INT32_MAX + 1);
+  CASE(REDUCE, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_COUNT_NONZERO; x.out.dtype = GPURED_I32;
+       x.in.strides[1] = 0; x.in.shape[1] = (int64_t)INT32_MAX + 1);
+}
+
+/* Workspace beyond size_t: the norms of 2^40 rows for each of 2^40 items, which strides of 0 make
+ * possible. */
+static void test_overflow_workspace(gpured_backend backend) {
+  const int64_t big = (int64_t)1 << 40;
+  CASE(EX, GPURED_ERR_OVERFLOW, SAME, x.gemm.form = GPURED_FORM_L2; x.gemm.count = 1;
+       x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL; memset(x.in.strides, 0, 24);
+       memset(x.b.strides, 0, 24); x.in.shape[0] = 1; x.in.shape[1] = big; x.in.shape[2] = 1;
+       x.b.data = x.in.data; x.b.shape[0] = big; x.b.shape[1] = x.b.shape[2] = 1;
+       x.results[0].out = view(OUT, GPURED_F32, 2, big, 1, 0));
+  CASE(GEMM, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I32;
+       x.in.strides[1] = 0; x.in.shape[1] = (int64_t)INT32_MAX + 1);
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */
 
 /* acc_dtype where the header says nothing: the accumulator that the table gives anyway. */
 static int is_redundant(int in, int acc) {
-  return (acc == GPURED_F64 && in == GPURED_F64) || (acc == GPURED_F32 && is_float(in) && in != GPURED_F64);
+  return (acc == GPURED_F64 && in == GPURED_F64) ||
+         (acc == GPURED_F32 && is_float(in) && in != GPURED_F64);
 }
 
 static int is_scan(int op) {
-  return op == GPURED_SUM || op == GPURED_PROD || op == GPURED_MIN || op == GPURED_MAX || op == GPURED_LOGSUMEXP;
+  return op == GPURED_SUM || op == GPURED_PROD || op == GPURED_MIN || op == GPURED_MAX ||
+         op == GPURED_LOGSUMEXP;
 }
 
 static int is_gemm(int op) {
-  return op != GPURED_PROD && op != GPURED_VAR && op != GPURED_STD && op != GPURED_ANY && op != GPURED_ALL &&
-         op != GPURED_COUNT_NONZERO;
+  return op != GPURED_PROD && op != GPURED_VAR && op != GPURED_STD && op != GPURED_ANY &&
+         op != GPURED_ALL && op != GPURED_COUNT_NONZERO;
 }
 
 /* Every op with every input, output and accumulator: OK or UNSUPPORTED. */
@@ -404,8 +460,9 @@ static void test_combinations(gpured_backend backend) {
             if (kind == SCAN) valid = valid && is_scan(op);
             if (kind == GEMM) valid = valid && is_gemm(op);
             if (is_redundant(in, acc)) continue;
-            CASE(kind, valid ? GPURED_OK : GPURED_ERR_UNSUPPORTED, SAME, x.op = op; x.in.dtype = x.b.dtype = in;
-                 x.out.dtype = out; x.options.acc_dtype = acc; x.in.shape[x.in.ndim - 1] = 1; x.b.shape[1] = 1;
+            CASE(kind, valid ? GPURED_OK : GPURED_ERR_UNSUPPORTED, SAME, x.op = op;
+                 x.in.dtype = x.b.dtype = in; x.out.dtype = out; x.options.acc_dtype = acc;
+                 x.in.shape[x.in.ndim - 1] = 1; x.b.shape[1] = 1;
                  if (kind != GEMM) x.out.shape[x.out.ndim - 1] = 1);
           }
 }
@@ -422,17 +479,20 @@ static void test_combinations_gemm(gpured_backend backend) {
   CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].out.dtype = GPURED_U32);
   CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].out.dtype = GPURED_F64);
   CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[0].op = GPURED_PROD);
-  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].op = GPURED_VAR; x.results[1].out.dtype = GPURED_F64);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.results[1].op = GPURED_VAR;
+       x.results[1].out.dtype = GPURED_F64);
   for (i = 0; i < 3; ++i) /* integers have neither alpha nor biases; each alone */
-    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = x.bias_m.dtype = x.bias_n.dtype = GPURED_I32;
+    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME,
+         x.in.dtype = x.b.dtype = x.bias_m.dtype = x.bias_n.dtype = GPURED_I32;
          x.c.dtype = x.results[0].out.dtype = GPURED_I32; x.gemm.alpha = i == 0 ? 2 : 0;
          if (i != 1) x.gemm.bias_m = NULL; if (i != 2) x.gemm.bias_n = NULL);
   for (i = 0; i < 3; ++i) /* nor has the L2 form */
-    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.gemm.form = GPURED_FORM_L2; x.gemm.alpha = i == 0 ? 2 : 0;
-         if (i != 1) x.gemm.bias_m = NULL; if (i != 2) x.gemm.bias_n = NULL);
+    CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.gemm.form = GPURED_FORM_L2;
+         x.gemm.alpha = i == 0 ? 2 : 0; if (i != 1) x.gemm.bias_m = NULL;
+         if (i != 2) x.gemm.bias_n = NULL);
   /* integers: exact results and results in f64 do not share a call */
-  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = GPURED_I32; x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL;
-       x.results[0].op = GPURED_MEAN);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = GPURED_I32;
+       x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL; x.results[0].op = GPURED_MEAN);
 }
 
 /* ---- overlap --------------------------------------------------------------------------------- */
@@ -442,7 +502,8 @@ static void test_alias(gpured_backend backend) {
   for (kind = REDUCE; kind < KINDS; ++kind) {
     size_t size = 4;
     CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = arena() + IN + size);
-    CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = arena() + IN + 400; if (kind >= GEMM) result(&x)->data = arena() + IN + 188);
+    CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = arena() + IN + 400;
+         if (kind >= GEMM) result(&x)->data = arena() + IN + 188);
     if (kind != SCAN) CASE(kind, GPURED_ERR_ALIAS, BLIND, result(&x)->data = x.in.data);
     if (kind == SCAN) CASE(kind, GPURED_ERR_ALIAS, BLIND, x.in.data = arena() + OUT + 476);
     CASE(kind, GPURED_ERR_ALIAS, SAME, result(&x)->strides[0] = 0);
@@ -453,8 +514,8 @@ static void test_alias(gpured_backend backend) {
   }
   CASE(GEMM, GPURED_ERR_ALIAS, BLIND, x.out.data = x.b.data);
   CASE(GEMM, GPURED_ERR_ALIAS, BLIND, x.out.data = arena() + SECOND + 236);
-  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.strides[0] = 1; x.out.strides[1] = 4;
-       x.out.strides[2] = 24);
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.strides[0] = 1;
+       x.out.strides[1] = 4; x.out.strides[2] = 24);
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F64);
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F16);
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = arena() + IN + 400; x.out.strides[1] = -5);
@@ -479,7 +540,8 @@ static void test_alias_ex(gpured_backend backend) {
 static void test_no_alias(gpured_backend backend) {
   int kind;
   for (kind = REDUCE; kind < KINDS; ++kind)
-    CASE(kind, GPURED_OK, SAME, result(&x)->data = arena() + IN + (kind < GEMM ? 480 : 192)); /* side by side */
+    CASE(kind, GPURED_OK, SAME,
+         result(&x)->data = arena() + IN + (kind < GEMM ? 480 : 192)); /* side by side */
   CASE(SCAN, GPURED_OK, SAME, x.out.data = x.in.data);
   CASE(SCAN, GPURED_OK, SAME, x.out.data = x.in.data; x.out.dtype = GPURED_F32; x.flags = 3);
   /* rows of six of which five are the input, the sixth the output */
@@ -488,16 +550,18 @@ static void test_no_alias(gpured_backend backend) {
   CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN + 4, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 5;
        x.out = view(IN, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
   /* every other element scanned into those between, forward and backward */
-  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2; x.axis = 0; x.out = x.in;
-       x.out.data = arena() + IN + 4);
-  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2; x.axis = 0; x.out = x.in;
-       x.out.data = arena() + IN + 4 + 8 * 49; x.out.strides[0] = -2);
+  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2;
+       x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 4);
+  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2;
+       x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 4 + 8 * 49; x.out.strides[0] = -2);
   /* two results in the even and the odd elements of one buffer */
   CASE(EX, GPURED_OK, SAME, x.results[1] = x.results[0]; x.results[1].op = GPURED_MAX;
        x.results[0].out.strides[0] = x.results[1].out.strides[0] = 10;
-       x.results[0].out.strides[1] = x.results[1].out.strides[1] = 2; x.results[1].out.data = arena() + OUT + 4);
+       x.results[0].out.strides[1] = x.results[1].out.strides[1] = 2;
+       x.results[1].out.data = arena() + OUT + 4);
   /* an output whose strides are free because its extents are 1 */
-  CASE(REDUCE, GPURED_OK, SAME, x.axes = 7; x.out.shape[0] = x.out.shape[1] = 1; x.out.strides[0] = x.out.strides[1] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.axes = 7; x.out.shape[0] = x.out.shape[1] = 1;
+       x.out.strides[0] = x.out.strides[1] = 0);
 }
 
 /* ---- backends -------------------------------------------------------------------------------- */
@@ -519,9 +583,10 @@ static void test_no_backend(gpured_backend unused) {
   CASE(EX, GPURED_ERR_NO_BACKEND, SAME, x.results[1].out.device = GPURED_CUDA_DEVICE);
 }
 
-/* ---- workspace and allocation ------------------------------------------------------------------ */
+/* ---- workspace and allocation ---------------------------------------------------------------- */
 
-/* An allocator that counts, checks what comes back, and fails at the call of number fail_at (from 1). */
+/* An allocator that counts, checks what comes back, and fails at the call of number fail_at (from
+ * 1). */
 typedef struct meter {
   int allocs, frees, wrong, fail_at;
   size_t live;
@@ -626,8 +691,8 @@ static void failing_allocations(big_data *d, const char *name) {
     memset(&m, 0, sizeof m);
     m.fail_at = k;
     status = (int)call(&d->x);
-    CHECK(m.live == 0 && m.allocs - m.frees == (m.allocs >= k), "%s: %d allocations (number %d failed), %d freed",
-          name, m.allocs, k, m.frees);
+    CHECK(m.live == 0 && m.allocs - m.frees == (m.allocs >= k),
+          "%s: %d allocations (number %d failed), %d freed", name, m.allocs, k, m.frees);
     CHECK(m.wrong == 0, "%s: freed with another size, or written beyond the end", name);
     CHECK((status == GPURED_ERR_ALLOC) == (m.allocs >= k), "%s: status %d", name, status);
     if (status == GPURED_ERR_ALLOC) CHECK(box_untouched(&d->out), "%s: output touched", name);
@@ -650,7 +715,8 @@ static void given_workspace(big_data *d, size_t bytes, const char *name) {
   memset(d->out.memory, d->out.pattern, d->out.bytes);
   d->x.options.workspace_bytes = bytes - 1;
   status = (int)call(&d->x);
-  CHECK(status == GPURED_ERR_WORKSPACE, "%s: a workspace of %d - 1 bytes: status %d", name, (int)bytes, status);
+  CHECK(status == GPURED_ERR_WORKSPACE, "%s: a workspace of %d - 1 bytes: status %d", name,
+        (int)bytes, status);
   CHECK(box_untouched(&d->out), "%s: too small a workspace and the output touched", name);
   d->x.options.workspace_bytes = bytes;
   status = (int)call(&d->x);
@@ -695,6 +761,7 @@ const test_case args_tests[] = {{"args_valid", test_valid, 0},
                                 {"args_shapes", test_shapes, 0},
                                 {"args_shapes_gemm", test_shapes_gemm, 0},
                                 {"args_overflow", test_overflow, 0},
+                                {"args_overflow_workspace", test_overflow_workspace, 0},
                                 {"args_combinations", test_combinations, 0},
                                 {"args_combinations_gemm", test_combinations_gemm, 0},
                                 {"args_alias", test_alias, 0},

@@ -18,7 +18,8 @@ extern "C" int cxx_calls(void) {
   if (gpured_sum_f32(x.data(), x.size()) != 500.0f) return 2;
   if (gpured_reduce(GPURED_SUM, &in, 1u << 1, &out, &options) != GPURED_OK) return 3;
   if (rows[0] != 50.0f || rows[9] != 50.0f) return 4;
-  if (gpured_scan(GPURED_SUM, &line, 0, GPURED_SCAN_EXCLUSIVE, &scanned, nullptr) != GPURED_OK) return 5;
+  if (gpured_scan(GPURED_SUM, &line, 0, GPURED_SCAN_EXCLUSIVE, &scanned, nullptr) != GPURED_OK)
+    return 5;
   if (y[0] != 0.0f || y[999] != 499.5f) return 6;
   if (gpured_reduce(GPURED_SUM, nullptr, 0, nullptr, nullptr) != GPURED_ERR_ARG) return 7;
   if (gpured_version() != GPURED_VERSION) return 8;

@@ -13,12 +13,12 @@ typedef struct gemm_case {
   int dtype, acc, axis;
   int64_t m, n, k;
   int a_batch, b_batch; /* how many batch axes each operand has: the last ones of batch[] */
-  int64_t batch[3];     /* an extent that an operand shall broadcast has its bit in a_ones, b_ones */
+  int64_t batch[3]; /* an extent that an operand shall broadcast has its bit in a_ones, b_ones */
   int a_ones, b_ones;
   int map, form, bias, bias_dtype;
   double alpha;
-  int c_dtype; /* 0: no output C */
-  int count;   /* of the results; 0: the one in ops[0] through the plain function */
+  int c_dtype;         /* 0: no output C */
+  int count;           /* of the results; 0: the one in ops[0] through the plain function */
   int ops[8], outs[8]; /* outs 0: the usual dtype */
   int threads, keep, kind;
   layout how_in, how_out;
@@ -31,8 +31,8 @@ typedef struct gemm_data {
   gpured_result results[2][8];
 } gemm_data;
 
-static const int gemm_ops[] = {GPURED_SUM,    GPURED_MEAN,  GPURED_MIN,   GPURED_MAX,
-                               GPURED_ARGMIN, GPURED_ARGMAX, GPURED_SUMSQ, GPURED_NORM1,
+static const int gemm_ops[] = {GPURED_SUM,    GPURED_MEAN,   GPURED_MIN,      GPURED_MAX,
+                               GPURED_ARGMIN, GPURED_ARGMAX, GPURED_SUMSQ,    GPURED_NORM1,
                                GPURED_NORM2,  GPURED_ABSMAX, GPURED_LOGSUMEXP};
 
 static const char *case_text(const gemm_case *c) {
@@ -42,14 +42,15 @@ static const char *case_text(const gemm_case *c) {
     strcat(ops, i ? "+" : "");
     strcat(ops, op_name(c->ops[i]));
   }
-  return text("gemm %s %s acc %s axis %d, %lldx%lldx%lld (m n k), batch a %d b %d of %lld,%lld,%lld "
-              "ones %d %d, map %d form %d alpha %g bias %d %s c %s out %s threads %d keep %d kind %d "
-              "layouts %d %d seed %llu",
-              ops, dtype_name(c->dtype), dtype_name(c->acc), c->axis, (long long)c->m, (long long)c->n,
-              (long long)c->k, c->a_batch, c->b_batch, (long long)c->batch[0], (long long)c->batch[1],
-              (long long)c->batch[2], c->a_ones, c->b_ones, c->map, c->form, c->alpha, c->bias,
-              dtype_name(c->bias_dtype), dtype_name(c->c_dtype), dtype_name(c->outs[0]), c->threads,
-              c->keep, c->kind, (int)c->how_in, (int)c->how_out, (unsigned long long)c->seed);
+  return text(
+      "gemm %s %s acc %s axis %d, %lldx%lldx%lld (m n k), batch a %d b %d of %lld,%lld,%lld "
+      "ones %d %d, map %d form %d alpha %g bias %d %s c %s out %s threads %d keep %d kind %d "
+      "layouts %d %d seed %llu",
+      ops, dtype_name(c->dtype), dtype_name(c->acc), c->axis, (long long)c->m, (long long)c->n,
+      (long long)c->k, c->a_batch, c->b_batch, (long long)c->batch[0], (long long)c->batch[1],
+      (long long)c->batch[2], c->a_ones, c->b_ones, c->map, c->form, c->alpha, c->bias,
+      dtype_name(c->bias_dtype), dtype_name(c->c_dtype), dtype_name(c->outs[0]), c->threads,
+      c->keep, c->kind, (int)c->how_in, (int)c->how_out, (unsigned long long)c->seed);
 }
 
 /* The last `axes` batch extents, then the extents r and s (negative: none). Returns the ndim. */
@@ -61,17 +62,21 @@ static int shape_of(const gemm_case *c, int axes, int ones, int64_t r, int64_t s
   return ndim;
 }
 
-/* The batch axes in which the results have extent 1: those that both operands lack or have with extent 1. */
+/* The batch axes in which the results have extent 1: those that both operands lack or have with
+ * extent 1. */
 static int result_ones(const gemm_case *c) {
   int i, ones = 0;
   for (i = 0; i < 3; ++i) {
-    int a_one = i < 3 - c->a_batch || (c->a_ones >> i & 1), b_one = i < 3 - c->b_batch || (c->b_ones >> i & 1);
+    int a_one = i < 3 - c->a_batch || (c->a_ones >> i & 1),
+        b_one = i < 3 - c->b_batch || (c->b_ones >> i & 1);
     if (a_one && b_one) ones |= 1 << i;
   }
   return ones;
 }
 
-static int result_batch(const gemm_case *c) { return c->a_batch > c->b_batch ? c->a_batch : c->b_batch; }
+static int result_batch(const gemm_case *c) {
+  return c->a_batch > c->b_batch ? c->a_batch : c->b_batch;
+}
 
 static void make_inputs(const gemm_case *c, gemm_data *d) {
   int bias_dtype = c->bias_dtype ? c->bias_dtype : c->dtype;
@@ -94,8 +99,10 @@ static void make_outputs(const gemm_case *c, gemm_data *d, int which) {
   int64_t shape[8], kept = c->axis == 0 ? c->n : c->m;
   for (i = 0; i < (c->count ? c->count : 1); ++i) {
     int out = c->outs[i] ? c->outs[i] : usual_output(c->ops[i], c->dtype);
-    if (!c->keep) ndim = shape_of(c, axes, ones, kept, -1, shape);
-    else ndim = shape_of(c, axes, ones, c->axis == 0 ? 1 : c->m, c->axis == 0 ? c->n : 1, shape);
+    if (!c->keep)
+      ndim = shape_of(c, axes, ones, kept, -1, shape);
+    else
+      ndim = shape_of(c, axes, ones, c->axis == 0 ? 1 : c->m, c->axis == 0 ? c->n : 1, shape);
     d->outs[which][i] = box_output(out, ndim, shape, how, c->seed + 10u + (uint64_t)i);
     d->results[which][i].op = c->ops[i];
     d->results[which][i].out = d->outs[which][i].t;
@@ -170,7 +177,8 @@ static void check_threads(const gemm_case *given, const int *threads, int count)
     status = run(&c, &d);
     impossible = is_impossible(&c, &d);
     if (i == 0 && !impossible) oracle_gemm(&g, c.acc);
-    CHECK(status == (impossible ? GPURED_ERR_SHAPE : GPURED_OK), "%s: status %d", case_text(&c), (int)status);
+    CHECK(status == (impossible ? GPURED_ERR_SHAPE : GPURED_OK), "%s: status %d", case_text(&c),
+          (int)status);
     if (status == GPURED_OK) compare(&c, &d);
     if (i + 1 == count) break;
     for (j = 0; j < (c.count ? c.count : 1); ++j) box_free(&d.outs[0][j]);
@@ -181,7 +189,8 @@ static void check_threads(const gemm_case *given, const int *threads, int count)
 
 static void check(const gemm_case *c) { check_threads(c, &c->threads, 1); }
 
-static gemm_case plain(gpured_backend backend, int dtype, int op, int axis, int64_t m, int64_t n, int64_t k) {
+static gemm_case plain(gpured_backend backend, int dtype, int op, int axis, int64_t m, int64_t n,
+                       int64_t k) {
   gemm_case c;
   memset(&c, 0, sizeof c);
   c.backend = backend;
@@ -195,7 +204,7 @@ static gemm_case plain(gpured_backend backend, int dtype, int op, int axis, int6
   return c;
 }
 
-/* ---- the example of docs/ORDER.md, worked by hand ---------------------------------------------- */
+/* ---- the example of docs/ORDER.md, worked by hand -------------------------------------------- */
 
 static void test_example(gpured_backend backend) {
   static const float a[4] = {1, 2, 3, 4}, b[6] = {1, 0, 2, 0, 1, 1};
@@ -241,8 +250,8 @@ static void test_nearest(gpured_backend backend) {
   g.results = results;
   CHECK(gpured_gemm_reduce_ex(&g, &o) == GPURED_OK, "the nearest points");
   for (i = 0; i < 3; ++i)
-    CHECK(out[i] == least[i] && where[i] == which[i], "the nearest to %d is %d at %g", i, (int)where[i],
-          (double)out[i]);
+    CHECK(out[i] == least[i] && where[i] == which[i], "the nearest to %d is %d at %g", i,
+          (int)where[i], (double)out[i]);
 }
 
 /* ---- every type ------------------------------------------------------------------------------ */
@@ -258,19 +267,22 @@ static void test_types(gpured_backend backend) {
           for (out = 0; out < COUNT(all_dtypes); ++out)
             for (axis = 0; axis < 2; ++axis)
               for (kind = 0; kind < OR_KINDS; kind += 1 + (j > 1) * 2) {
-                gemm_case c = plain(backend, all_dtypes[i], gemm_ops[op], axis, sizes[j][0], sizes[j][1], sizes[j][2]);
+                gemm_case c = plain(backend, all_dtypes[i], gemm_ops[op], axis, sizes[j][0],
+                                    sizes[j][1], sizes[j][2]);
                 c.outs[0] = all_dtypes[out];
                 c.acc = accs[k];
                 c.kind = kind;
                 if (j > 1 && (i + op + out + kind) % 5 != 0) continue;
-                if (valid_output(c.ops[0], c.dtype, c.outs[0]) && valid_acc(c.dtype, c.acc)) check(&c);
+                if (valid_output(c.ops[0], c.dtype, c.outs[0]) && valid_acc(c.dtype, c.acc))
+                  check(&c);
               }
 }
 
 /* ---- every size ------------------------------------------------------------------------------ */
 
-static const int64_t borders[] = {0,  1,  2,  3,  5,  6,  7,   8,   13,  14,  15,  16,  17,  31,  32,  33,  47,  48,  49,
-                                  63, 64, 65, 96, 97, 127, 128, 129, 167, 168, 169, 255, 256, 257, 383, 384, 385, 513};
+static const int64_t borders[] = {0,   1,   2,   3,   5,   6,   7,   8,   13,  14,  15, 16,  17,
+                                  31,  32,  33,  47,  48,  49,  63,  64,  65,  96,  97, 127, 128,
+                                  129, 167, 168, 169, 255, 256, 257, 383, 384, 385, 513};
 
 /* One extent takes every border while the others take a few. */
 static void test_sizes(gpured_backend backend) {
@@ -299,7 +311,8 @@ static void test_sizes_together(gpured_backend backend) {
   for (i = 0; i < COUNT(e); ++i)
     for (j = 0; j < COUNT(e); ++j)
       for (k = 0; k < COUNT(e); ++k, ++t) {
-        gemm_case c = plain(backend, t % 4 ? GPURED_F32 : GPURED_F64, GPURED_MAX, t / 2 % 2, e[i], e[j], e[k]);
+        gemm_case c = plain(backend, t % 4 ? GPURED_F32 : GPURED_F64, GPURED_MAX, t / 2 % 2, e[i],
+                            e[j], e[k]);
         if (e[i] * e[j] * e[k] > 600000 && t % 13 != 0) continue;
         c.count = 3;
         c.ops[1] = t % 3 ? GPURED_SUMSQ : GPURED_LOGSUMEXP;
@@ -308,7 +321,8 @@ static void test_sizes_together(gpured_backend backend) {
       }
 }
 
-/* Long reduced axes: many blocks of 128, so that the tree over them has several levels; and a long K. */
+/* Long reduced axes: many blocks of 128, so that the tree over them has several levels; and a long
+ * K. */
 static void test_sizes_long(gpured_backend backend) {
   static const int64_t lengths[] = {1023, 1024, 1025, 32767, 32768, 32769, 40001};
   int i, k, axis;
@@ -343,8 +357,9 @@ static void specials_in(gemm_case *c, gemm_data *d, int which) {
       CHECK(status == GPURED_OK, "%s: status %d", case_text(c), (int)status);
       oracle_gemm(&g, c->acc);
       for (i = 0; i < c->count; ++i)
-        expect_same(&d->outs[0][i], &d->outs[1][i].t,
-                    text("%s in operand %d at %d, %s", special_name(which), o, (int)at[p], case_text(c)));
+        expect_same(
+            &d->outs[0][i], &d->outs[1][i].t,
+            text("%s in operand %d at %d, %s", special_name(which), o, (int)at[p], case_text(c)));
     }
 }
 
@@ -410,12 +425,14 @@ static void random_epilogue(gemm_case *c, uint64_t *state) {
   }
   c->alpha = alphas[random_in(state, 0, COUNT(alphas) - 1)];
   c->bias = (int)random_in(state, 0, 3);
-  if ((c->dtype == GPURED_F16 || c->dtype == GPURED_BF16) && random_in(state, 0, 1)) c->bias_dtype = GPURED_F32;
+  if ((c->dtype == GPURED_F16 || c->dtype == GPURED_BF16) && random_in(state, 0, 1))
+    c->bias_dtype = GPURED_F32;
 }
 
 static gemm_case random_case(gpured_backend backend, uint64_t seed, int64_t most) {
   uint64_t state = seed;
-  gemm_case c = plain(backend, all_dtypes[random_in(&state, 0, 1) ? random_in(&state, 0, 9) : 0], 0, 0, 0, 0, 0);
+  gemm_case c = plain(backend, all_dtypes[random_in(&state, 0, 1) ? random_in(&state, 0, 9) : 0], 0,
+                      0, 0, 0, 0);
   int64_t *extents[3];
   int i;
   extents[0] = &c.m;
@@ -465,12 +482,15 @@ static void test_epilogue(gpured_backend backend) {
         for (axis = 0; axis < 2; ++axis)
           for (bias = 0; bias < 5; ++bias)
             for (alpha = 0; alpha < COUNT(alphas); ++alpha) {
-              gemm_case c = plain(backend, all_dtypes[i], gemm_ops[op], axis, axis ? 19 : 150, axis ? 150 : 19, 5);
+              gemm_case c = plain(backend, all_dtypes[i], gemm_ops[op], axis, axis ? 19 : 150,
+                                  axis ? 150 : 19, 5);
               c.count = 1;
               c.map = map;
               c.bias = bias % 4;
-              if (bias == 4) c.form = GPURED_FORM_L2;
-              else c.alpha = alphas[alpha];
+              if (bias == 4)
+                c.form = GPURED_FORM_L2;
+              else
+                c.alpha = alphas[alpha];
               c.c_dtype = bias == 1 ? c.dtype : 0;
               if (bias < 4 || alpha == 0) check(&c);
             }
@@ -497,12 +517,14 @@ static void test_layouts(gpured_backend backend) {
 
 static void test_threads(gpured_backend backend) {
   static const int threads[] = {1, 2, 3, 7, 16};
-  static const int64_t sizes[][3] = {{300, 260, 900}, {3000, 40, 110}, {30, 4100, 90}, {5, 5, 60000}};
+  static const int64_t sizes[][3] = {
+      {300, 260, 300}, {3000, 40, 60}, {30, 4100, 40}, {5, 5, 60000}};
   int i, axis, half;
   for (i = 0; i < COUNT(sizes); ++i)
     for (axis = 0; axis < 2; ++axis)
       for (half = 0; half < 2; ++half) {
-        gemm_case c = plain(backend, i % 2 ? GPURED_F64 : GPURED_F32, 0, axis, sizes[i][0], sizes[i][1], sizes[i][2]);
+        gemm_case c = plain(backend, i % 2 ? GPURED_F64 : GPURED_F32, 0, axis, sizes[i][0],
+                            sizes[i][1], sizes[i][2]);
         int j;
         c.count = half ? 5 : 4;
         for (j = 0; j < c.count; ++j) c.ops[j] = gemm_ops[2 + half * 4 + j];
@@ -515,7 +537,8 @@ static void test_threads_more(gpured_backend backend) {
   static const int threads[] = {1, 2, 3, 7, 16};
   int axis;
   for (axis = 0; axis < 2; ++axis) {
-    gemm_case c = plain(backend, GPURED_F32, GPURED_SUM, axis, axis ? 2000 : 3, axis ? 3 : 2000, 300);
+    gemm_case c =
+        plain(backend, GPURED_F32, GPURED_SUM, axis, axis ? 2000 : 3, axis ? 3 : 2000, 300);
     check_threads(&c, threads, COUNT(threads));
     c = plain(backend, GPURED_F32, GPURED_MEAN, axis, axis ? 4 : 20000, axis ? 20000 : 4, 20);
     check_threads(&c, threads, COUNT(threads));
@@ -526,6 +549,45 @@ static void test_threads_more(gpured_backend backend) {
     check_threads(&c, threads, COUNT(threads));
     c.ops[0] = GPURED_SUM;
     check_threads(&c, threads, COUNT(threads));
+  }
+}
+
+/* So many rows that thousands of blocks combine; and as many batch axes as a tensor can have. */
+static void test_extremes(gpured_backend backend) {
+  static const int64_t a_shape[8] = {2, 1, 3, 1, 2, 1, 9, 5}, b_shape[8] = {1, 2, 3, 2, 1, 2, 5, 4};
+  static const int64_t out_shape[7] = {2, 2, 3, 2, 2, 2, 4};
+  box a = box_filled(GPURED_F32, 8, a_shape, LAYOUT_RANDOM, OR_UNIFORM, 1);
+  box b = box_filled(GPURED_F32, 8, b_shape, LAYOUT_RANDOM, OR_UNIFORM, 2);
+  int op, axis;
+  for (op = 0; op < COUNT(gemm_ops); ++op) {
+    int out = usual_output(gemm_ops[op], GPURED_F32);
+    box got = box_output(out, 7, out_shape, LAYOUT_GAP, 0);
+    box want = box_output(out, 7, out_shape, LAYOUT_C, 0);
+    gpured_options o = options_for(backend, 0, 0, 2);
+    gpured_result r;
+    gpured_gemm g = gpured_default_gemm();
+    gpured_status status = gpured_gemm_reduce((gpured_op)gemm_ops[op], &a.t, &b.t, 0, &got.t, &o);
+    CHECK(status == GPURED_OK, "six batch axes, %s: status %d", op_name(gemm_ops[op]), (int)status);
+    r.op = gemm_ops[op];
+    r.out = want.t;
+    g.a = &a.t;
+    g.b = &b.t;
+    g.count = 1;
+    g.results = &r;
+    oracle_gemm(&g, 0);
+    expect_same(&got, &want.t, text("six batch axes, %s", op_name(gemm_ops[op])));
+    box_free(&got);
+    box_free(&want);
+  }
+  box_free(&a);
+  box_free(&b);
+  for (axis = 0; axis < 2; ++axis) {
+    gemm_case c =
+        plain(backend, GPURED_F32, GPURED_SUMSQ, axis, axis ? 3 : 530001, axis ? 530001 : 3, 2);
+    c.count = 3;
+    c.ops[1] = GPURED_ARGMAX;
+    c.ops[2] = GPURED_LOGSUMEXP;
+    check(&c);
   }
 }
 
@@ -548,7 +610,8 @@ static void test_several(gpured_backend backend) {
         CHECK(status == GPURED_OK, "%s: status %d", case_text(&c), (int)status);
         for (j = 0; j < c.count; ++j) {
           gpured_options o = options_for(backend, 0, 0, 0);
-          status = gpured_gemm_reduce((gpured_op)c.ops[j], &d.a.t, &d.b.t, axis, &d.outs[1][j].t, &o);
+          status =
+              gpured_gemm_reduce((gpured_op)c.ops[j], &d.a.t, &d.b.t, axis, &d.outs[1][j].t, &o);
           CHECK(status == GPURED_OK, "%s: alone: status %d", op_name(c.ops[j]), (int)status);
         }
         compare(&c, &d);
@@ -583,11 +646,14 @@ static void test_batch(gpured_backend backend) {
       status = run(&c, &d);
       CHECK(status == GPURED_OK, "%s: status %d", case_text(&c), (int)status);
       for (i = 0; i < 5; ++i) {
-        gpured_tensor a = slice(&d.a.t, 0, i, 1), b = slice(&d.b.t, 0, i, 1), w = slice(&d.outs[0][0].t, 0, i, 1);
+        gpured_tensor a = slice(&d.a.t, 0, i, 1), b = slice(&d.b.t, 0, i, 1),
+                      w = slice(&d.outs[0][0].t, 0, i, 1);
         part_alone(&c, &a, &b, &w);
         w = slice(&w, 1, 7 * i, 1); /* one row of a or one column of b */
-        if (axis) a = slice(&a, 1, 7 * i, 1);
-        else b = slice(&b, 2, 7 * i, 1);
+        if (axis)
+          a = slice(&a, 1, 7 * i, 1);
+        else
+          b = slice(&b, 2, 7 * i, 1);
         part_alone(&c, &a, &b, &w);
       }
       free_data(&c, &d);
@@ -607,6 +673,7 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_layouts", test_layouts, 0},
                                 {"gemm_threads", test_threads, 0},
                                 {"gemm_threads_more", test_threads_more, 0},
+                                {"gemm_extremes", test_extremes, 0},
                                 {"gemm_several", test_several, 0},
                                 {"gemm_batch", test_batch, 0},
                                 {NULL, NULL, 0}};

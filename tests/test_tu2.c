@@ -1,4 +1,5 @@
-/* A second translation unit, with a private copy of everything: its results must be those of the linked library. */
+/* A second translation unit, with a private copy of everything: its results must be those of the
+ * linked library. */
 #define GPURED_STATIC
 #include "../gpured.h"
 #include "../gpured.h" /* a second time does nothing */

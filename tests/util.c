@@ -10,16 +10,16 @@
 /* ---- names and rules ------------------------------------------------------------------------- */
 
 const int all_dtypes[10] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16, GPURED_I8,
-                                     GPURED_U8,  GPURED_I32, GPURED_U32, GPURED_I64,  GPURED_U64};
+                            GPURED_U8,  GPURED_I32, GPURED_U32, GPURED_I64,  GPURED_U64};
 const int all_ops[17] = {
-    GPURED_SUM,   GPURED_PROD,  GPURED_MIN,    GPURED_MAX,    GPURED_MEAN,      GPURED_SUMSQ,
-    GPURED_NORM1, GPURED_NORM2, GPURED_ABSMAX, GPURED_ARGMIN, GPURED_ARGMAX,    GPURED_LOGSUMEXP,
+    GPURED_SUM,   GPURED_PROD,  GPURED_MIN,    GPURED_MAX,    GPURED_MEAN,         GPURED_SUMSQ,
+    GPURED_NORM1, GPURED_NORM2, GPURED_ABSMAX, GPURED_ARGMIN, GPURED_ARGMAX,       GPURED_LOGSUMEXP,
     GPURED_VAR,   GPURED_STD,   GPURED_ANY,    GPURED_ALL,    GPURED_COUNT_NONZERO};
 
 const char *op_name(int op) {
-  static const char *const names[] = {"?",      "sum",       "prod",  "min",    "max",    "mean",
-                                      "sumsq",  "norm1",     "norm2", "absmax", "argmin", "argmax",
-                                      "logsumexp", "var",    "std",   "any",    "all",    "count"};
+  static const char *const names[] = {"?",         "sum",   "prod",  "min",    "max",    "mean",
+                                      "sumsq",     "norm1", "norm2", "absmax", "argmin", "argmax",
+                                      "logsumexp", "var",   "std",   "any",    "all",    "count"};
   return names[op >= 1 && op <= 17 ? op : 0];
 }
 
@@ -89,8 +89,10 @@ static void random_strides(gpured_tensor *t, int zeros, uint64_t *state) {
     int axis = order[i];
     int64_t extent = t->shape[axis] > 0 ? t->shape[axis] : 1;
     t->strides[axis] = random_in(state, 0, 3) == 0 ? -step : step;
-    if (zeros && random_in(state, 0, 3) == 0) t->strides[axis] = 0;
-    else step *= extent;
+    if (zeros && random_in(state, 0, 3) == 0)
+      t->strides[axis] = 0;
+    else
+      step *= extent;
     if (random_in(state, 0, 2) == 0) step += random_in(state, 1, 3);
   }
 }
@@ -196,9 +198,12 @@ static double decode_float(int dtype, uint64_t bits) {
   float_format(dtype, &fraction, &exponent);
   f = bits & ((UINT64_C(1) << fraction) - 1);
   e = (int)((bits >> fraction) & ((UINT64_C(1) << exponent) - 1));
-  if (e == (1 << exponent) - 1) v = f ? (double)NAN : (double)INFINITY;
-  else if (e == 0) v = ldexp((double)f, 2 - (1 << (exponent - 1)) - fraction);
-  else v = ldexp((double)(f | UINT64_C(1) << fraction), e + 1 - (1 << (exponent - 1)) - fraction);
+  if (e == (1 << exponent) - 1)
+    v = f ? (double)NAN : (double)INFINITY;
+  else if (e == 0)
+    v = ldexp((double)f, 2 - (1 << (exponent - 1)) - fraction);
+  else
+    v = ldexp((double)(f | UINT64_C(1) << fraction), e + 1 - (1 << (exponent - 1)) - fraction);
   return bits >> (fraction + exponent) & 1 ? -v : v;
 }
 
@@ -225,8 +230,10 @@ static uint64_t encode_float(int dtype, double v) {
 
 void set_value(const gpured_tensor *t, int64_t index, double v) {
   uint64_t bits;
-  if (is_float(t->dtype)) bits = encode_float(t->dtype, v);
-  else bits = v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v;
+  if (is_float(t->dtype))
+    bits = encode_float(t->dtype, v);
+  else
+    bits = v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v;
   gen_poke(t, gen_offset(t, index), bits);
 }
 
@@ -243,17 +250,38 @@ void set_special(const gpured_tensor *t, int64_t index, int which) {
   infinity = ((UINT64_C(1) << exponent) - 1) << fraction;
   sign = UINT64_C(1) << (fraction + exponent);
   switch (which) {
-    case SP_NAN: bits = infinity | UINT64_C(1) << (fraction - 1) | 5; break;
-    case SP_NNAN: bits = sign | infinity | 3; break;
-    case SP_INF: bits = infinity; break;
-    case SP_NINF: bits = sign | infinity; break;
-    case SP_NZERO: bits = sign; break;
-    case SP_TINY: bits = 1; break;
-    case SP_NTINY: bits = sign | 1; break;
-    case SP_SUB: bits = (UINT64_C(1) << fraction) - 1; break;
-    case SP_MAX: bits = infinity - 1; break;
-    case SP_NMAX: bits = sign | (infinity - 1); break;
-    default: break;
+    case SP_NAN:
+      bits = infinity | UINT64_C(1) << (fraction - 1) | 5;
+      break;
+    case SP_NNAN:
+      bits = sign | infinity | 3;
+      break;
+    case SP_INF:
+      bits = infinity;
+      break;
+    case SP_NINF:
+      bits = sign | infinity;
+      break;
+    case SP_NZERO:
+      bits = sign;
+      break;
+    case SP_TINY:
+      bits = 1;
+      break;
+    case SP_NTINY:
+      bits = sign | 1;
+      break;
+    case SP_SUB:
+      bits = (UINT64_C(1) << fraction) - 1;
+      break;
+    case SP_MAX:
+      bits = infinity - 1;
+      break;
+    case SP_NMAX:
+      bits = sign | (infinity - 1);
+      break;
+    default:
+      break;
   }
   gen_poke(t, gen_offset(t, index), bits);
 }
@@ -333,8 +361,10 @@ gpured_options options_for(gpured_backend backend, int acc, int ddof, int thread
 int reduced_shape(const gpured_tensor *in, uint32_t axes, int keep, int64_t *shape) {
   int i, ndim = 0;
   for (i = 0; i < in->ndim; ++i) {
-    if (!(axes >> i & 1)) shape[ndim++] = in->shape[i];
-    else if (keep) shape[ndim++] = 1;
+    if (!(axes >> i & 1))
+      shape[ndim++] = in->shape[i];
+    else if (keep)
+      shape[ndim++] = 1;
   }
   return ndim;
 }

@@ -1,6 +1,6 @@
 /*
- * What the tests share: tensors with guarded memory in any layout, comparison by bits, names for messages, and the table
- * of what the API accepts, written down again from docs/ORDER.md section 1.
+ * What the tests share: tensors with guarded memory in any layout, comparison by bits, names for
+ * messages, and the table of what the API accepts, written down again from docs/ORDER.md section 1.
  */
 #ifndef TESTS_UTIL_H
 #define TESTS_UTIL_H
@@ -12,7 +12,8 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* Dtypes and ops are ints here, since compilers differ in the sign of an enumeration. Every value, in their order: */
+/* Dtypes and ops are ints here, since compilers differ in the sign of an enumeration. Every value,
+ * in their order: */
 extern const int all_dtypes[10], all_ops[17];
 
 int is_float(int dtype);
@@ -24,7 +25,8 @@ const char *dtype_name(int dtype);
 /* Whether a reduction of `in` may be stored as `out`; whether acc_dtype may be given for `in`. */
 int valid_output(int op, int in, int out);
 int valid_acc(int in, int acc);
-/* The output that needs no thought: in itself, f32 or f64 for real ops, i64 for indices and counts, u8 for truth. */
+/* The output that needs no thought: in itself, f32 or f64 for real ops, i64 for indices and counts,
+ * u8 for truth. */
 int usual_output(int op, int in);
 
 /* The next random number of a sequence; lo..hi, both included. */
@@ -43,8 +45,9 @@ typedef enum layout {
 } layout;
 
 /*
- * A tensor in memory of its own. Memory outside of its elements holds a pattern. In an input that pattern makes NaN or -1, and
- * nothing follows the last element, so that a sanitizer sees a read beyond it; in an output there is a guard on both sides.
+ * A tensor in memory of its own. Memory outside of its elements holds a pattern. In an input that
+ * pattern makes NaN or -1, and nothing follows the last element, so that a sanitizer sees a read
+ * beyond it; in an output there is a guard on both sides.
  */
 typedef struct box {
   gpured_tensor t;
@@ -85,7 +88,8 @@ void set_special(const gpured_tensor *t, int64_t index, int which);
 
 /* The first element whose bits differ, or -1. Shapes may differ in axes of extent 1. */
 int64_t first_difference(const gpured_tensor *a, const gpured_tensor *b);
-/* CHECKs that b holds exactly `want` and that its gaps are as they were; `what` describes the case. */
+/* CHECKs that b holds exactly `want` and that its gaps are as they were; `what` describes the case.
+ */
 void expect_same(const box *b, const gpured_tensor *want, const char *what);
 
 /* The dtype, shape and strides of a tensor as text; valid until the eighth call after it. */
@@ -94,12 +98,14 @@ const char *describe(const gpured_tensor *t);
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
-const char *text(const char *format, ...);
+const char *
+text(const char *format, ...);
 
 /* Options of a strict call on a backend. */
 gpured_options options_for(gpured_backend backend, int acc, int ddof, int threads);
 
-/* The shape that reducing `axes` leaves; keep: reduced axes stay with extent 1. Returns its ndim. */
+/* The shape that reducing `axes` leaves; keep: reduced axes stay with extent 1. Returns its ndim.
+ */
 int reduced_shape(const gpured_tensor *in, uint32_t axes, int keep, int64_t *shape);
 
 /* A tensor with axis `axis` cut to [start, start + extent). */

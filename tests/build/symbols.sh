@@ -6,7 +6,7 @@ nm=${NM:-nm}
 if ! command -v $nm >/dev/null; then skip "$nm is not there"; finish; fi
 
 # Functions that gpured.h declares.
-sed -n 's/^[A-Za-z_ ]*GPURED_API .*[ *]\(gpured_[a-z0-9_]*\)(.*/\1/p' gpured.h | sort -u >"$scratch/declared"
+sed -n 's/^[A-Za-z_ ]*GPURED_API [^(]*[ *]\(gpured_[a-z0-9_]*\)(.*/\1/p' gpured.h | sort -u >"$scratch/declared"
 # The shared library's own; old linkers add a few names of sections.
 $nm -D --defined-only "$BUILD/libgpured.so" | awk '{ print $NF }' |
   grep -v -x -E '_init|_fini|_edata|_end|__bss_start' | sort -u >"$scratch/exported"
