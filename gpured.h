@@ -1330,16 +1330,6 @@ typedef struct gpured__epilogue {
   int map, is_signed;
 } gpured__epilogue;
 
-/* One column of one block of 128 rows. */
-typedef struct gpured__partial {
-  union {
-    float f32[2];
-    double f64[2];
-    uint64_t u64[2];
-  } value;
-  int64_t index;
-} gpured__partial;
-
 /* A strip of columns being reduced together: levels + 1 slots of [16][columns]. */
 typedef struct gpured__strip {
   void *slots;
@@ -1360,12 +1350,14 @@ typedef struct gpured__kernels {
   void (*columns_join)(int kernel, void *a, const void *b, int64_t n);
   void (*columns_fold)(int kernel, void *lanes, int64_t columns);
   void (*finish)(int op, void *values, int64_t count, int64_t n);
-  void (*gemm_tile)(void *tile, int64_t cols, int64_t rows, const void *a, const void *b,
-                    int64_t k);
-  void (*epilogue)(void *tile, int64_t ld, int64_t rows, int64_t cols, const gpured__epilogue *ep,
-                   const void *row_bias, const void *column_bias);
-  void (*gemm_columns)(int kernel, int how, const void *tile, int64_t ld, int64_t rows,
-                       int64_t cols, int64_t first_row, gpured__partial *out, int64_t stride);
+  void (*gemm_tile)(int resume, void *tile, int64_t rows, const void *a, int64_t a_row, int64_t a_k,
+                    const void *b, int64_t b_k, int64_t k, void *spare);
+  void (*epilogue)(void *tile, int64_t rows, const gpured__epilogue *ep, const void *row_bias,
+                   const void *column_bias);
+  void (*gemm_columns)(int kernel, int how, const void *tile, int64_t rows, void *first,
+                       void *second);
+  void (*gemm_join)(int op, int kernel, void *first, void *second, int64_t blocks, int64_t n,
+                    void *slots, int64_t *index);
   void (*fetch)(void *dst, const void *src, int32_t dtype, int64_t stride, int64_t n, int how);
   void (*put)(void *dst, int32_t dtype, int64_t stride, const void *src, int64_t n, int how);
   int mr, nr;  /* the register tile of gemm_tile */
@@ -1503,6 +1495,12 @@ GPURED__INLINE GPURED__V GPURED__N(load)(const GPURED__T *p) {
 }
 
 GPURED__INLINE void GPURED__N(store)(GPURED__T *p, GPURED__V v) { memcpy(p, &v, sizeof v); }
+
+/* The same unsigned integer in every element. */
+GPURED__INLINE GPURED__UV GPURED__N(row_number)(GPURED__U u) {
+  GPURED__UV v = GPURED__SPLAT(u);
+  return v;
+}
 
 /* Reinterpretation of bits, and the choice by a mask. */
 #if GPURED__WIDTH == 0
@@ -2313,9 +2311,8 @@ GPURED__INLINE void GPURED__N(columns_block)(int kernel, GPURED__T *acc, const G
 GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GPURED__T *b,
                                               int64_t n) {
   int64_t i;
-  for (i = 0; i + GPURED__W <= n; i += GPURED__W)
-    GPURED__N(store)
-    (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
+  for (i = 0; i + GPURED__W <= n; i += GPURED__W) GPURED__N(store)
+  (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
   for (; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
 }
 
@@ -2736,29 +2733,34 @@ GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *tota
 /* ---- 10.7  GEMM-reduce ---- */
 
 /*
- * tile[r][c] continues the chains of rows x columns: MR x NR registers over k steps of packed
- * panels. a is [k][MR], b is [k][NR]; tile rows are `ld` apart. No chain is ever split: the
- * accumulators come from the tile and go back to it.
+ * A register tile of MR rows by NR columns over k steps: one broadcast of A and NR columns of B a
+ * step. A is read where it lies: element (i, p) at a[i * a_row + p * a_k], one of the two strides
+ * being 1 (`rows` says a_k is); B is at b[p * b_k + j]. No chain is ever split: with `resume` the
+ * accumulators come back from the tile.
  */
 #define GPURED__MR GPURED__GEMM_MR
 #define GPURED__RV GPURED__GEMM_RV
 #define GPURED__NR (GPURED__RV * GPURED__W)
 
-GPURED__INLINE void GPURED__N(micro)(GPURED__T *tile, int64_t ld, const GPURED__T *a,
-                                     const GPURED__T *b, int64_t k) {
+GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
+                                     int64_t a_row, int64_t a_k, const GPURED__T *b, int64_t b_k,
+                                     int64_t k) {
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
+  int64_t p;
   int i, j;
   GPURED__UNROLL
   for (i = 0; i < GPURED__MR; ++i) {
     GPURED__UNROLL
-    for (j = 0; j < GPURED__RV; ++j) acc[i][j] = GPURED__N(load)(tile + i * ld + j * GPURED__W);
+    for (j = 0; j < GPURED__RV; ++j)
+      acc[i][j] =
+          resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
-  for (; k > 0; --k, a += GPURED__MR, b += GPURED__NR) {
+  for (p = 0; p < k; ++p, b += b_k) {
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
     for (i = 0; i < GPURED__MR; ++i) {
-      GPURED__V av = GPURED__N(splat)(a[i]);
+      GPURED__V av = GPURED__N(splat)(rows ? a[i * a_row + p] : a[p * a_k + i]);
       GPURED__UNROLL
       for (j = 0; j < GPURED__RV; ++j) acc[i][j] = GPURED__N(fma)(av, bv[j], acc[i][j]);
     }
@@ -2766,140 +2768,265 @@ GPURED__INLINE void GPURED__N(micro)(GPURED__T *tile, int64_t ld, const GPURED__
   GPURED__UNROLL
   for (i = 0; i < GPURED__MR; ++i) {
     GPURED__UNROLL
-    for (j = 0; j < GPURED__RV; ++j) GPURED__N(store)(tile + i * ld + j * GPURED__W, acc[i][j]);
+    for (j = 0; j < GPURED__RV; ++j)
+      GPURED__N(store)(tile + i * GPURED__NR + j * GPURED__W, acc[i][j]);
   }
 }
 
-/* One block of 128 rows by `cols` columns (a multiple of NR): all micro tiles over one chunk of k.
- */
-GPURED__FUNC void GPURED__N(gemm_tile)(void *tile, int64_t cols, int64_t rows, const void *a,
-                                       const void *b, int64_t k) {
-  int64_t i, j;
-  for (j = 0; j < cols; j += GPURED__NR)
-    for (i = 0; i < rows; i += GPURED__MR) GPURED__N(micro)
-  ((GPURED__T *)tile + i * cols + j, cols, (const GPURED__T *)a + i * k,
-   (const GPURED__T *)b + j * k, k);
+/* tile[128][NR] over k steps for `rows` rows; the last rows, fewer than MR, are copied to `spare`
+ * [k][MR] with zeros. */
+GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows, const void *left,
+                                       int64_t a_row, int64_t a_k, const void *right, int64_t b_k,
+                                       int64_t k, void *spare) {
+  GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)spare;
+  const GPURED__T *a = (const GPURED__T *)left, *b = (const GPURED__T *)right;
+  int64_t i, r, p;
+  for (i = 0; i + GPURED__MR <= rows;
+       i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
+    if (a_k == 1)
+      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, b, b_k, k);
+    else
+      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, b, b_k, k);
+  }
+  if (i == rows) return;
+  for (p = 0; p < k; ++p)
+    for (r = 0; r < GPURED__MR; ++r)
+      pad[p * GPURED__MR + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
+  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, b, b_k, k);
 }
 
-/* alpha, biases and map, docs/ORDER.md section 7.2, in place. */
-GPURED__FUNC void GPURED__N(epilogue)(void *data, int64_t ld, int64_t rows, int64_t cols,
-                                      const gpured__epilogue *ep, const void *row_bias,
-                                      const void *column_bias) {
-#if GPURED__FLOAT
-  const GPURED__T alpha = (GPURED__T)ep->alpha, *rb = (const GPURED__T *)row_bias,
-                  *cb = (const GPURED__T *)column_bias;
+/* alpha, biases and map, docs/ORDER.md section 7.2, in place: `first` is the bias that the fma
+ * adds. */
+GPURED__FUNC void GPURED__N(epilogue)(void *data, int64_t rows, const gpured__epilogue *ep,
+                                      const void *row_bias, const void *column_bias) {
   int64_t i, j;
+#if GPURED__FLOAT
+  const GPURED__T *rb = (const GPURED__T *)row_bias, *cb = (const GPURED__T *)column_bias;
+  const GPURED__V alpha = GPURED__N(splat)((GPURED__T)ep->alpha);
   for (i = 0; i < rows; ++i) {
-    GPURED__T *row = (GPURED__T *)data + i * ld;
-    for (j = 0; j < cols; ++j) {
-      GPURED__T t = row[j];
-      if (ep->rows_first) {
-        if (rb)
-          t = GPURED__S(fma)(alpha, t, rb[i]);
-        else if (ep->scaled)
-          t = GPURED__S(mul)(alpha, t);
-        if (cb) t = t + cb[j];
-      } else {
-        if (cb)
-          t = GPURED__S(fma)(alpha, t, cb[j]);
-        else if (ep->scaled)
-          t = GPURED__S(mul)(alpha, t);
-        if (rb) t = t + rb[i];
-      }
-      if (ep->map == GPURED_MAP_SQUARE) t = GPURED__S(mul)(t, t);
-      if (ep->map == GPURED_MAP_ABS) t = GPURED__S(from_bits)(GPURED__S(bits)(t) & ~GPURED__SIGN);
-      row[j] = t;
+    for (j = 0; j < GPURED__NR; j += GPURED__W) {
+      GPURED__T *at = (GPURED__T *)data + i * GPURED__NR + j;
+      GPURED__V t = GPURED__N(load)(at), row = GPURED__N(splat)(rb ? rb[i] : 0);
+      GPURED__V column = cb ? GPURED__N(load)(cb + j) : row;
+      int has_first = ep->rows_first ? rb != NULL : cb != NULL,
+          has_second = ep->rows_first ? cb != NULL : rb != NULL;
+      if (has_first)
+        t = GPURED__N(fma)(alpha, t, ep->rows_first ? row : column);
+      else if (ep->scaled)
+        t = GPURED__N(mul)(alpha, t);
+      if (has_second) t = t + (ep->rows_first ? column : row);
+      if (ep->map == GPURED_MAP_SQUARE) t = GPURED__N(mul)(t, t);
+      if (ep->map == GPURED_MAP_ABS) t = GPURED__N(abs)(t);
+      GPURED__N(store)(at, t);
     }
   }
 #else
-  int64_t i, j;
   (void)row_bias;
   (void)column_bias;
-  for (i = 0; i < rows; ++i) {
-    uint64_t *row = (uint64_t *)data + i * ld;
-    for (j = 0; j < cols; ++j) {
-      if (ep->map == GPURED_MAP_SQUARE) row[j] = row[j] * row[j];
-      if (ep->map == GPURED_MAP_ABS && ep->is_signed && row[j] >> 63) row[j] = 0u - row[j];
-    }
+  for (i = 0; i < rows * GPURED__NR; ++i) {
+    uint64_t *at = (uint64_t *)data + i;
+    j = (int64_t)*at;
+    if (ep->map == GPURED_MAP_SQUARE) *at = *at * *at;
+    if (ep->map == GPURED_MAP_ABS && ep->is_signed && j < 0) *at = 0u - *at;
   }
 #endif
 }
 
 /* How a value enters a result: |v|, v * v, or biased for signed comparison. */
-GPURED__INLINE GPURED__T GPURED__N(enter)(int how, GPURED__T v) {
-  switch (how) {
-#if GPURED__FLOAT
-    case GPURED__ABS:
-      return GPURED__S(from_bits)(GPURED__S(bits)(v) & ~GPURED__SIGN);
-    case GPURED__SQUARE:
-      return GPURED__S(mul)(v, v);
+GPURED__INLINE GPURED__V GPURED__N(enter)(int how, GPURED__V v) {
+#if !GPURED__FLOAT
+  const GPURED__V sign = GPURED__N(splat)((uint64_t)1 << 63), zero = GPURED__N(splat)(0);
+  if (how == GPURED__ABS) return GPURED__N(select)(v >= sign, zero - v, v);
+  if (how == GPURED__BIAS) return v ^ sign;
 #else
-    case GPURED__ABS:
-      return v >> 63 ? 0u - v : v;
-    case GPURED__SQUARE:
-      return v * v;
-    case GPURED__BIAS:
-      return v ^ (uint64_t)1 << 63;
+  if (how == GPURED__ABS) return GPURED__N(abs)(v);
 #endif
-    default:
-      return v;
-  }
+  return how == GPURED__SQUARE ? GPURED__N(mul)(v, v) : v;
 }
 
-/* The fold by halving stride of up to 128 values of one column, absent ones being neutral. */
-GPURED__INLINE GPURED__T GPURED__N(fold_column)(int kernel, GPURED__T *v, int64_t rows) {
+/* The fold by halving stride of one vector of columns: v[l] for 128 rows, absent ones neutral. */
+GPURED__INLINE GPURED__V GPURED__N(fold_block)(int kernel, GPURED__V *v, int64_t rows) {
   int h, l;
-  for (l = (int)rows; l < GPURED__GEMM_BLOCK; ++l) v[l] = GPURED__N(neutral)(kernel);
+  for (l = (int)rows; l < GPURED__GEMM_BLOCK; ++l)
+    v[l] = GPURED__N(splat)(GPURED__N(neutral)(kernel));
   for (h = GPURED__GEMM_BLOCK / 2; h > 0; h /= 2)
-    for (l = 0; l < h; ++l) v[l] = GPURED__N(combine_one)(kernel, v[l], v[l + h]);
+    for (l = 0; l < h; ++l) v[l] = GPURED__N(combine)(kernel, v[l], v[l + h]);
   return v[0];
 }
 
-/* One column of a block as a node: the folded value; value and row (arg); the pair (logsumexp). */
-GPURED__INLINE void GPURED__N(column_node)(int kernel, GPURED__T *v, int64_t rows,
-                                           int64_t first_row, gpured__node *node) {
-  GPURED__T *out = node->v.GPURED__TN;
+/* The extreme of each column, by the fast step where it is certain (see four_blocks_extreme). */
+GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v, int64_t rows) {
+  GPURED__V m = v[0];
+  int64_t l;
+#if GPURED__FLOAT
+  GPURED__V s = m;
+  if (kernel == GPURED__MIN) m = GPURED__N(neg)(m);
+  for (l = 1; l < rows; ++l) {
+    m = GPURED__N(max_plain)(m, kernel == GPURED__MIN ? GPURED__N(neg)(v[l]) : v[l]);
+    s = s + v[l];
+  }
+  if (!GPURED__N(any)((s != s) | (m == 0))) return kernel == GPURED__MIN ? GPURED__N(neg)(m) : m;
+  m = v[0];
+#endif
+  for (l = 1; l < rows; ++l) m = GPURED__N(combine)(kernel, m, v[l]);
+  return m;
+}
+
+/* The best of each column and its row, the first of equals; the first NaN before all. */
+GPURED__INLINE void GPURED__N(arg_block)(int kernel, const GPURED__V *v, int64_t rows,
+                                         GPURED__V *value, GPURED__U *index) {
+  GPURED__V best = v[0];
+  GPURED__UV row, at = GPURED__N(as_u)(GPURED__N(splat)(0));
+  GPURED__N(mask) better;
+  int64_t l;
+  for (l = 1; l < rows; ++l) {
+    better = kernel == GPURED__ARG_MAX ? v[l] > best : v[l] < best;
+#if GPURED__FLOAT
+    better = (better | (v[l] != v[l])) & (best == best);
+#endif
+    row = GPURED__N(row_number)((GPURED__U)l);
+    at = GPURED__N(as_u)(GPURED__N(select)(better, GPURED__N(as_v)(row), GPURED__N(as_v)(at)));
+    best = GPURED__N(select)(better, v[l], best);
+  }
+  *value = best;
+  memcpy(index, &at, sizeof at);
+}
+
+#if GPURED__FLOAT
+/* The pair (m, s) of each column, section 7.3; v is used up. */
+GPURED__INLINE GPURED__V GPURED__N(pair_block)(GPURED__V *v, int64_t rows, GPURED__V *sum) {
+  GPURED__V m = GPURED__N(extreme_block)(GPURED__MAX, v, rows), s;
+  const GPURED__V zero = GPURED__N(splat)(0);
+  int64_t l;
+  for (l = 0; l < rows; ++l) v[l] = GPURED__N(exp)(v[l] - m);
+  s = GPURED__N(fold_block)(GPURED__ADD, v, rows);
+  *sum = GPURED__N(select)(m - m == zero, s, GPURED__N(splat)(1)); /* 1 where m is not finite */
+  return m;
+}
+
+/* Pairs of n columns merged, the first the earlier: section 4. */
+GPURED__INLINE void GPURED__N(merge_columns)(GPURED__T *m1, GPURED__T *s1, const GPURED__T *m2,
+                                             const GPURED__T *s2, int64_t n) {
   int64_t i;
-  node->n = 0;
-  if (kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX) {
-    out[0] = v[0];
-    for (i = 1; i < rows; ++i) {
-      if (!GPURED__N(beats)(kernel, v[i], out[0])) continue;
-      out[0] = v[i];
-      node->n = i;
+  for (i = 0; i < n; i += GPURED__W) {
+    const GPURED__V a = GPURED__N(load)(m1 + i), b = GPURED__N(load)(m2 + i),
+                    sa = GPURED__N(load)(s1 + i);
+    const GPURED__V sb = GPURED__N(load)(s2 + i), m = GPURED__N(max)(a, b),
+                    zero = GPURED__N(splat)(0);
+    const GPURED__V d = GPURED__N(select)(a > b, b - a, GPURED__N(select)(a < b, a - b, zero)),
+                    e = GPURED__N(exp)(d);
+    GPURED__V s = GPURED__N(select)(a < b, GPURED__N(fma)(sa, e, sb), GPURED__N(fma)(sb, e, sa));
+    s = GPURED__N(select)(m == m, s, GPURED__N(splat)(1));
+    GPURED__N(store)(m1 + i, m);
+    GPURED__N(store)(s1 + i, s);
+  }
+}
+#endif
+
+/* One block of rows of NR columns for one result: values to first[NR]; sums of logsumexp, or row
+ * numbers, to second[NR]. */
+GPURED__INLINE void GPURED__N(columns_of_block)(int kernel, int how, const GPURED__T *tile,
+                                                int64_t rows, GPURED__T *first, GPURED__T *second) {
+  GPURED__V v[GPURED__GEMM_BLOCK], value, sum;
+  int64_t i, j;
+  for (j = 0; j < GPURED__NR; j += GPURED__W) {
+    for (i = 0; i < rows; ++i)
+      v[i] = GPURED__N(enter)(how, GPURED__N(load)(tile + i * GPURED__NR + j));
+    if (kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX) {
+      GPURED__N(arg_block)(kernel, v, rows, &value, (GPURED__U *)(void *)(second + j));
+#if GPURED__FLOAT
+    } else if (kernel == GPURED__LSE) {
+      value = GPURED__N(pair_block)(v, rows, &sum);
+      GPURED__N(store)(second + j, sum);
+#endif
+    } else if (kernel == GPURED__ADD) {
+      value = GPURED__N(fold_block)(kernel, v, rows);
+    } else {
+      value = GPURED__N(extreme_block)(kernel, v, rows);
     }
-    node->n += first_row;
+    GPURED__N(store)(first + j, value);
+  }
+  (void)sum;
+}
+
+GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data, int64_t rows,
+                                          void *first, void *second) {
+  const GPURED__T *tile = (const GPURED__T *)data;
+  GPURED__T *a = (GPURED__T *)first, *b = (GPURED__T *)second;
+  switch (kernel) {
+    case GPURED__MIN:
+      GPURED__N(columns_of_block)(GPURED__MIN, how, tile, rows, a, b);
+      break;
+    case GPURED__MAX:
+      GPURED__N(columns_of_block)(GPURED__MAX, how, tile, rows, a, b);
+      break;
+    case GPURED__ARG_MIN:
+      GPURED__N(columns_of_block)(GPURED__ARG_MIN, how, tile, rows, a, b);
+      break;
+    case GPURED__ARG_MAX:
+      GPURED__N(columns_of_block)(GPURED__ARG_MAX, how, tile, rows, a, b);
+      break;
+#if GPURED__FLOAT
+    case GPURED__LSE:
+      GPURED__N(columns_of_block)(GPURED__LSE, how, tile, rows, a, b);
+      break;
+#endif
+    default:
+      GPURED__N(columns_of_block)(GPURED__ADD, how, tile, rows, a, b);
+  }
+}
+
+/* Blocks of arg results combined in their order into first[0 .. NR) and index[0 .. NR). */
+GPURED__INLINE void GPURED__N(join_args)(int kernel, GPURED__T *first, const GPURED__T *second,
+                                         int64_t blocks, int64_t *index) {
+  GPURED__U row;
+  int64_t b, j;
+  for (b = 0; b < blocks; ++b) {
+    for (j = 0; j < GPURED__NR; ++j) {
+      if (b > 0 && !GPURED__N(beats)(kernel, first[b * GPURED__NR + j], first[j])) continue;
+      first[j] = first[b * GPURED__NR + j];
+      memcpy(&row, &second[b * GPURED__NR + j], sizeof row);
+      index[j] = b * GPURED__GEMM_BLOCK + (int64_t)row;
+    }
+  }
+}
+
+/*
+ * All blocks of a panel combined: first[blocks][NR] (and second) to values in first[0 .. NR),
+ * indices to `index`. Pairs merge in the adjacent-pair tree in place; sums and extremes are a
+ * Reduce down the columns.
+ */
+GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *more, int64_t blocks,
+                                       int64_t n, void *slots, int64_t *index) {
+  GPURED__T *first = (GPURED__T *)data, *second = (GPURED__T *)more;
+  gpured__strip st;
+  int64_t b, step;
+  if (kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX) {
+    GPURED__N(join_args)(kernel, first, second, blocks, index);
     return;
   }
 #if GPURED__FLOAT
   if (kernel == GPURED__LSE) {
-    GPURED__T m = v[0];
-    for (i = 1; i < rows; ++i) m = GPURED__S(max)(m, v[i]);
-    out[0] = m;
-    out[1] = 1;
-    if (!GPURED__S(isfinite)(m)) return;
-    GPURED__N(exp_all)(v, v, m, rows);
-    out[1] = GPURED__N(fold_column)(GPURED__ADD, v, rows);
+    for (step = 1; step < blocks; step *= 2)
+      for (b = 0; b + step < blocks; b += 2 * step) GPURED__N(merge_columns)
+    (first + b * GPURED__NR, second + b * GPURED__NR, first + (b + step) * GPURED__NR,
+     second + (b + step) * GPURED__NR, GPURED__NR);
+    for (b = 0; b < GPURED__NR; ++b)
+      if (GPURED__S(isfinite)(first[b])) first[b] = first[b] + GPURED__N(log)(second[b]);
     return;
   }
 #endif
-  out[0] = GPURED__N(fold_column)(kernel, v, rows);
-}
-
-/* All columns of a block for one result; nodes are `stride` apart from column to column. */
-GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data, int64_t ld,
-                                          int64_t rows, int64_t cols, int64_t first_row,
-                                          gpured__partial *out, int64_t stride) {
-  const GPURED__T *tile = (const GPURED__T *)data;
-  GPURED__T v[GPURED__GEMM_BLOCK];
-  gpured__node node;
-  int64_t i, j;
-  for (j = 0; j < cols; ++j) {
-    for (i = 0; i < rows; ++i) v[i] = GPURED__N(enter)(how, tile[i * ld + j]);
-    GPURED__N(column_node)(kernel, v, rows, first_row, &node);
-    memcpy(&out[j * stride].value, node.v.GPURED__TN, 2 * sizeof(GPURED__T));
-    out[j * stride].index = node.n;
+  (void)b, (void)step, (void)second;
+  st.slots = slots;
+  st.columns = GPURED__NR;
+  st.count = 0;
+  for (st.levels = 1; gpured__ceil_div(blocks, GPURED__BLOCK) >> st.levels; ++st.levels) {
   }
+  GPURED__N(columns)(kernel, &st, first, GPURED__NR, NULL, blocks);
+  GPURED__N(columns_close)(kernel, &st);
+  GPURED__N(columns_fold)(kernel, slots, GPURED__NR);
+  GPURED__N(finish)(op, slots, GPURED__NR, n);
+  memcpy(first, slots, GPURED__NR * sizeof *first);
 }
 #undef GPURED__MR
 #undef GPURED__RV
@@ -3046,6 +3173,7 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(gemm_tile),
                                                    GPURED__N(epilogue),
                                                    GPURED__N(gemm_columns),
+                                                   GPURED__N(gemm_join),
                                                    GPURED__N(fetch),
                                                    GPURED__N(put),
                                                    GPURED__GEMM_MR,
@@ -3146,7 +3274,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #define GPURED__LEVEL avx2
 #define GPURED__WIDTH 32
 #define GPURED__GEMM_MR 4
-#define GPURED__GEMM_RV 3
+#define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -3161,7 +3289,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #define GPURED__LEVEL avx512
 #define GPURED__WIDTH 64
 #define GPURED__GEMM_MR 8
-#define GPURED__GEMM_RV 3
+#define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -3174,7 +3302,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #define GPURED__LEVEL neon
 #define GPURED__WIDTH 16
 #define GPURED__GEMM_MR 8
-#define GPURED__GEMM_RV 3
+#define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #endif
 #undef GPURED__NESTED
@@ -3445,6 +3573,14 @@ GPURED__FUNC void gpured__feed_strip(const gpured__plan *p, const gpured__kernel
   }
 }
 
+GPURED__INLINE void gpured__store_index(void *out, int32_t dtype, int64_t index) {
+  const int32_t narrow = (int32_t)index;
+  if (dtype == GPURED_I32)
+    memcpy(out, &narrow, sizeof narrow);
+  else
+    memcpy(out, &index, sizeof index);
+}
+
 /* The value of a finished sequence to the output. */
 GPURED__FUNC void gpured__store_result(const gpured__plan *p, const gpured__kernels *k,
                                        int64_t sequence, const gpured__node *node) {
@@ -3452,12 +3588,7 @@ GPURED__FUNC void gpured__store_result(const gpured__plan *p, const gpured__kern
                                    (int64_t)gpured__dtype_size(p->out_dtype);
   double value;
   if (p->op == GPURED_ARGMIN || p->op == GPURED_ARGMAX) {
-    int64_t index = node->n;
-    int32_t narrow = (int32_t)index;
-    if (p->out_dtype == GPURED_I32)
-      memcpy(out, &narrow, sizeof narrow);
-    else
-      memcpy(out, &index, sizeof index);
+    gpured__store_index(out, p->out_dtype, node->n);
     return;
   }
   k->result(p->op, p->kernel, node, p->n, p->ddof, &value);
@@ -4179,16 +4310,18 @@ GPURED__FUNC gpured_status gpured__plan_gemm(gpured__gemm_plan *p, const gpured_
 
 /* Offsets into the workspace, in bytes; all multiples of 64. */
 typedef struct gpured__gemm_layout {
-  int64_t panel;                /* columns of a task */
-  int64_t chunk;                /* steps of k that are packed at once */
-  int64_t blocks;               /* of 128 rows */
-  int64_t panels;               /* of an item */
-  int64_t round;                /* (item, panel) pairs whose partials are held at once */
+  int64_t panels; /* of NR columns, of an item */
+  int64_t blocks; /* of 128 rows */
+  int64_t segments,
+      segment_blocks;  /* pieces of a panel's blocks, when panels alone do not fill the threads */
+  int64_t right_chunk; /* steps of k of the right operand that are packed at once */
+  int64_t left_chunk;  /* of the left one, where it cannot be read in place */
   size_t row_bias, column_bias; /* [batches][rows], [batches][columns], in the accumulator's type */
   size_t short_left, short_dot, short_bias; /* [batches][depth], [batches][columns], [batches] */
-  size_t partials;                          /* [round][results][panel][blocks] */
-  size_t threads;                           /* for each: packed left, packed right, tile */
-  size_t thread_bytes, packed_right, tile;
+  size_t partials, partial_bytes; /* for each thread, or panel: [results][2][blocks][NR] */
+  size_t threads,
+      thread_bytes; /* for each thread: spare rows, packed left, packed right, tile, bias */
+  size_t left, right, tile, bias;
   size_t total;
 } gpured__gemm_layout;
 
@@ -4212,6 +4345,52 @@ GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
   return 0;
 }
 
+/* Is an operand read where it lies? The elements must be the accumulator's, and one of its matrix
+ * strides 1. */
+GPURED__FUNC int gpured__gemm_in_place(const gpured__gemm_plan *p, const gpured_tensor *t) {
+  static const int32_t dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
+  const int64_t *s = t->strides + t->ndim - 2;
+  if (t->dtype != dtype[p->acc] && !(p->acc == GPURED__U64 && t->dtype == GPURED_I64)) return 0;
+  return s[0] == 1 || s[1] == 1;
+}
+
+/* Small right operands with contiguous rows need no packing: they stay in the cache as they are. */
+GPURED__FUNC int gpured__gemm_right_in_place(const gpured__gemm_plan *p, const gpured__kernels *k) {
+  const int64_t *s = p->right.strides + p->right.ndim - 2;
+  return gpured__gemm_in_place(p, &p->right) && s[1] == 1 && s[0] >= 0 &&
+         (double)p->depth * (double)s[0] * (double)k->size <= 256.0 * 1024.0;
+}
+
+/* The part of the layout that forming the product needs. */
+GPURED__FUNC void gpured__gemm_lay_out_product(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                               int threads, gpured__gemm_layout *lay) {
+  int64_t pairs;
+  lay->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  lay->panels = gpured__ceil_div(p->columns, k->nr);
+  lay->right_chunk = gpured__min_i64(p->depth, 8192);
+  lay->left_chunk =
+      gpured__gemm_in_place(p, &p->left) ? lay->right_chunk : gpured__min_i64(p->depth, 1024);
+  lay->segments = 1;
+  pairs = p->batches * lay->panels;
+  if (threads > 1 && pairs < (int64_t)threads * 4)
+    lay->segments = gpured__min_i64(lay->blocks, gpured__ceil_div((int64_t)threads * 8, pairs));
+  lay->segment_blocks = gpured__ceil_div(lay->blocks, lay->segments);
+  lay->segments = gpured__ceil_div(lay->blocks, lay->segment_blocks);
+  (void)gpured__reserve(&lay->partial_bytes,
+                        2.0 * (double)p->g->count * (double)lay->blocks * (double)k->nr, k->size);
+  lay->partials = gpured__reserve(&lay->total, (double)(lay->segments > 1 ? pairs : threads),
+                                  lay->partial_bytes);
+  (void)gpured__reserve(&lay->thread_bytes, (double)k->mr * (double)lay->right_chunk, k->size);
+  lay->left = gpured__reserve(&lay->thread_bytes,
+                              (double)GPURED__GEMM_BLOCK * (double)lay->left_chunk, k->size);
+  lay->right =
+      gpured__reserve(&lay->thread_bytes, (double)k->nr * (double)lay->right_chunk, k->size);
+  lay->tile =
+      gpured__reserve(&lay->thread_bytes, (double)GPURED__GEMM_BLOCK * (double)k->nr, k->size);
+  lay->bias = gpured__reserve(&lay->thread_bytes, (double)k->nr, k->size);
+  lay->threads = gpured__reserve(&lay->total, (double)threads, lay->thread_bytes);
+}
+
 GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured__kernels *k,
                                        int threads, gpured__gemm_layout *lay) {
   const int l2 = p->g->form == GPURED_FORM_L2;
@@ -4227,25 +4406,7 @@ GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured_
     lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
     lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
   }
-  if (!p->needs_product || p->rows == 0) return;
-  lay->chunk = gpured__min_i64(p->depth, 256);
-  lay->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
-  lay->panel = lay->blocks > 4096 ? k->nr : k->nr * (240 / k->nr + 1);
-  lay->panel = gpured__min_i64(lay->panel, gpured__ceil_div(p->columns, k->nr) * k->nr);
-  lay->panels = gpured__ceil_div(p->columns, lay->panel);
-  lay->round = gpured__ceil_div((int64_t)threads * 8, lay->blocks);
-  lay->round = gpured__min_i64(lay->round, p->batches * lay->panels);
-  lay->partials = gpured__reserve(
-      &lay->total,
-      (double)lay->round * (double)p->g->count * (double)lay->panel * (double)lay->blocks,
-      sizeof(gpured__partial));
-  (void)gpured__reserve(&lay->thread_bytes,
-                        (double)(GPURED__GEMM_BLOCK + k->mr) * (double)lay->chunk, k->size);
-  lay->packed_right =
-      gpured__reserve(&lay->thread_bytes, (double)lay->panel * (double)lay->chunk, k->size);
-  lay->tile = gpured__reserve(&lay->thread_bytes,
-                              (double)(GPURED__GEMM_BLOCK + k->mr) * (double)lay->panel, k->size);
-  lay->threads = gpured__reserve(&lay->total, (double)threads * (double)lay->thread_bytes, 1);
+  if (p->needs_product && p->rows > 0) gpured__gemm_lay_out_product(p, k, threads, lay);
 }
 
 /* ---- Running it ---- */
@@ -4255,7 +4416,6 @@ typedef struct gpured__gemm_job {
   const gpured__kernels *k;
   const gpured__gemm_layout *lay;
   char *memory;
-  int64_t first; /* (item, panel) pair of this round */
 } gpured__gemm_job;
 
 /* The element offset of an item of the batch for an operand. */
@@ -4269,29 +4429,39 @@ GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t ite
   return offset;
 }
 
-/* Packs `count` lines of k elements into panels of `width`: dst[panel][k][width], lines that do not
- * exist as zeros. */
-GPURED__FUNC void gpured__pack(const gpured__kernels *kern, const char *src, int32_t dtype,
-                               int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
-                               int width, char *dst) {
+/* Packs k steps of `count` columns of the right operand to [k][NR], columns that do not exist as
+ * zeros. */
+GPURED__FUNC void gpured__pack_right(const gpured__kernels *kern, const char *src, int32_t dtype,
+                                     const int64_t *stride, int64_t count, int64_t k, char *dst) {
   const int64_t size = (int64_t)gpured__dtype_size(dtype), ksize = (int64_t)kern->size;
   double row[256];
-  int64_t i, j, panel, n;
-  for (panel = 0; panel < count; panel += width, dst += k * width * ksize) {
-    n = gpured__min_i64(width, count - panel);
-    if (n < width) memset(dst, 0, (size_t)(k * width * ksize));
-    if (line_stride == 1 || k_stride != 1) { /* across the lines */
-      for (j = 0; j < k; ++j)
-        kern->fetch(dst + j * width * ksize, src + (panel * line_stride + j * k_stride) * size,
-                    dtype, line_stride, n, GPURED__PLAIN);
-      continue;
-    }
-    for (i = 0; i < n; ++i) { /* along them; k is at most 256 */
-      kern->fetch(row, src + (panel + i) * line_stride * size, dtype, 1, k, GPURED__PLAIN);
-      for (j = 0; j < k; ++j)
-        memcpy(dst + (j * width + i) * ksize, (const char *)row + j * ksize, (size_t)ksize);
+  int64_t i, j, at, n;
+  if (count < kern->nr) memset(dst, 0, (size_t)(k * kern->nr * ksize));
+  if (stride[1] == 1 || stride[0] != 1) { /* step by step */
+    for (j = 0; j < k; ++j)
+      kern->fetch(dst + j * kern->nr * ksize, src + j * stride[0] * size, dtype, stride[1], count,
+                  GPURED__PLAIN);
+    return;
+  }
+  for (at = 0; at < k; at += n) { /* column by column, a few hundred steps of it */
+    n = gpured__min_i64(256, k - at);
+    for (i = 0; i < count; ++i) {
+      kern->fetch(row, src + (at + i * stride[1]) * size, dtype, 1, n, GPURED__PLAIN);
+      for (j = 0; j < n; ++j)
+        memcpy(dst + ((at + j) * kern->nr + i) * ksize, (const char *)row + j * ksize,
+               (size_t)ksize);
     }
   }
+}
+
+/* Copies k steps of `rows` rows of the left operand to [rows][k]. */
+GPURED__FUNC void gpured__pack_left(const gpured__kernels *kern, const char *src, int32_t dtype,
+                                    const int64_t *stride, int64_t rows, int64_t k, char *dst) {
+  const int64_t size = (int64_t)gpured__dtype_size(dtype);
+  int64_t i;
+  for (i = 0; i < rows; ++i)
+    kern->fetch(dst + i * k * (int64_t)kern->size, src + i * stride[0] * size, dtype, stride[1], k,
+                GPURED__PLAIN);
 }
 
 /* How the values of the product enter the kernel of a result. */
@@ -4329,79 +4499,110 @@ GPURED__FUNC int gpured__gemm_kernel(int op) {
   }
 }
 
-/* The values of one block of rows by one panel of columns, finished but for the reduction. */
-GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, int64_t item, int64_t row,
-                                      int64_t rows, int64_t column, int64_t columns, char *own) {
+/* One task: where it works and the memory it has. */
+typedef struct gpured__gemm_place {
+  int64_t item, column, columns;
+  const char *left, *right; /* of the item; the right one from the panel's first column on */
+  char *own, *partials;
+  int packed; /* is the whole depth of the panel packed? */
+} gpured__gemm_place;
+
+/* The right operand's steps [at, at + k): where they lie, or packed; *step is the distance of two
+ * steps. */
+GPURED__FUNC const char *gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                            int64_t at, int64_t k, int64_t *step) {
+  const gpured__gemm_plan *p = job->p;
+  const int64_t *s = p->right.strides + p->right.ndim - 2, ksize = (int64_t)job->k->size;
+  char *packed = here->own + job->lay->right;
+  *step = s[0];
+  if (here->columns == job->k->nr && gpured__gemm_right_in_place(p, job->k))
+    return here->right + at * s[0] * ksize;
+  *step = job->k->nr;
+  if (here->packed) return packed + at * job->k->nr * ksize;
+  if (p->depth <= job->lay->right_chunk) { /* once for all blocks */
+    at = 0;
+    k = p->depth;
+    here->packed = 1;
+  }
+  gpured__pack_right(job->k, here->right + at * s[0] * (int64_t)gpured__dtype_size(p->right.dtype),
+                     p->right.dtype, s, here->columns, k, packed);
+  return packed;
+}
+
+/* The values of one block of rows by one panel of columns in the tile, finished but for the
+ * reduction. */
+GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                      int64_t row, int64_t rows) {
   const gpured__gemm_plan *p = job->p;
   const gpured__kernels *k = job->k;
   const gpured__gemm_layout *lay = job->lay;
   const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype), ksize = (int64_t)k->size;
-  const int64_t *ls = p->left.strides + p->left.ndim - 2,
-                *rs = p->right.strides + p->right.ndim - 2;
-  const char *left = (const char *)p->left.data +
-                     (gpured__gemm_offset(p, item, GPURED__LEFT) + row * ls[0]) * size;
-  const char *right = (const char *)p->right.data +
-                      (gpured__gemm_offset(p, item, GPURED__RIGHT) + column * rs[1]) * size;
-  const char *rb = NULL, *cb = NULL;
-  int64_t at, n;
-  memset(own + lay->tile, 0, (size_t)((GPURED__GEMM_BLOCK + k->mr) * lay->panel * ksize));
-  for (at = 0; at < p->depth; at += n) {
-    n = gpured__min_i64(lay->chunk, p->depth - at);
-    gpured__pack(k, left + at * ls[1] * size, p->left.dtype, ls[0], ls[1], rows, n, k->mr, own);
-    gpured__pack(k, right + at * rs[0] * size, p->right.dtype, rs[1], rs[0], columns, n, k->nr,
-                 own + lay->packed_right);
-    k->gemm_tile(own + lay->tile, lay->panel, rows, own, own + lay->packed_right, n);
+  const int64_t *ls = p->left.strides + p->left.ndim - 2;
+  const int in_place = gpured__gemm_in_place(p, &p->left);
+  const char *a, *b, *rb = NULL, *cb = NULL;
+  int64_t at = 0, n, step, chunk = in_place ? lay->right_chunk : lay->left_chunk;
+  if (p->depth == 0) memset(here->own + lay->tile, 0, (size_t)(GPURED__GEMM_BLOCK * k->nr * ksize));
+  for (; at < p->depth; at += n) {
+    n = gpured__min_i64(chunk, p->depth - at);
+    b = gpured__gemm_right(job, here, at, n, &step);
+    a = here->left + (row * ls[0] + at * ls[1]) * size;
+    if (!in_place) {
+      gpured__pack_left(k, a, p->left.dtype, ls, rows, n, here->own + lay->left);
+      a = here->own + lay->left;
+    }
+    k->gemm_tile(at > 0, here->own + lay->tile, rows, a, in_place ? ls[0] : n, in_place ? ls[1] : 1,
+                 b, step, n, here->own);
   }
   if (p->row_bias || p->g->form)
-    rb = job->memory + lay->row_bias + (size_t)((item * p->rows + row) * ksize);
-  if (p->column_bias || p->g->form)
-    cb = job->memory + lay->column_bias + (size_t)((item * p->columns + column) * ksize);
+    rb = job->memory + lay->row_bias + (size_t)((here->item * p->rows + row) * ksize);
+  if (p->column_bias || p->g->form) {
+    cb = here->own + lay->bias; /* a copy with room for a whole panel */
+    memcpy(
+        here->own + lay->bias,
+        job->memory + lay->column_bias + (size_t)((here->item * p->columns + here->column) * ksize),
+        (size_t)(here->columns * ksize));
+  }
   if (rb || cb || p->ep.scaled || p->ep.map)
-    k->epilogue(own + lay->tile, lay->panel, rows, columns, &p->ep, rb, cb);
+    k->epilogue(here->own + lay->tile, rows, &p->ep, rb, cb);
 }
 
-GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job, int64_t item, int64_t row,
-                                             int64_t rows, int64_t column, int64_t columns,
-                                             const char *tile) {
+GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job,
+                                             const gpured__gemm_place *here, int64_t row,
+                                             int64_t rows) {
   const gpured__gemm_plan *p = job->p;
   const gpured_tensor *c = p->g->c;
-  int64_t i, at = gpured__gemm_offset(p, item, GPURED__PRODUCT) + row * p->product_row +
-                  column * p->product_column;
+  const char *tile = here->own + job->lay->tile;
+  int64_t i, at = gpured__gemm_offset(p, here->item, GPURED__PRODUCT) + row * p->product_row +
+                  here->column * p->product_column;
   for (i = 0; i < rows; ++i)
     job->k->put((char *)c->data + (at + i * p->product_row) * (int64_t)gpured__dtype_size(c->dtype),
-                c->dtype, p->product_column, tile + (size_t)(i * job->lay->panel) * job->k->size,
-                columns, GPURED__PLAIN);
+                c->dtype, p->product_column, tile + (size_t)(i * job->k->nr) * job->k->size,
+                here->columns, GPURED__PLAIN);
 }
 
-/* Where the partials of a result begin for one (item, panel) pair of the round. */
-GPURED__INLINE gpured__partial *gpured__gemm_partials(const gpured__gemm_job *job, int64_t pair,
-                                                      int result) {
-  int64_t size = job->lay->panel * job->lay->blocks;
-  return (gpured__partial *)(void *)(job->memory + job->lay->partials) +
-         (pair * job->p->g->count + result) * size;
+/* A plane of partials: values, or what goes with them, of [blocks][NR] for one result. */
+GPURED__INLINE char *gpured__gemm_plane(const gpured__gemm_job *job, char *partials, int result,
+                                        int second) {
+  return partials + (size_t)((2 * result + second) * job->lay->blocks * job->k->nr) * job->k->size;
 }
 
-/* One task: one block of rows of one pair. */
-GPURED__FUNC void gpured__gemm_task(void *context, int64_t index, int thread) {
-  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
-  const gpured__gemm_layout *lay = job->lay;
+/* The place of panel `pair` of the batch. */
+GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, int thread,
+                                    gpured__gemm_place *here) {
   const gpured__gemm_plan *p = job->p;
-  char *own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
-  int64_t block = index % lay->blocks, pair = index / lay->blocks, id = job->first + pair;
-  int64_t item = id / lay->panels, column = id % lay->panels * lay->panel,
-          row = block * GPURED__GEMM_BLOCK;
-  int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - row);
-  int64_t columns = gpured__min_i64(lay->panel, p->columns - column);
-  int r, op;
-  gpured__gemm_values(job, item, row, rows, column, columns, own);
-  if (p->g->c) gpured__gemm_store_product(job, item, row, rows, column, columns, own + lay->tile);
-  for (r = 0; r < p->g->count; ++r) {
-    op = p->g->results[r].op;
-    if (gpured__is_short(p->g, op)) continue;
-    job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), own + lay->tile,
-                         lay->panel, rows, columns, row,
-                         gpured__gemm_partials(job, pair, r) + block, lay->blocks);
-  }
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype);
+  here->item = pair / lay->panels;
+  here->column = pair % lay->panels * job->k->nr;
+  here->columns = gpured__min_i64(job->k->nr, p->columns - here->column);
+  here->left = (const char *)p->left.data + gpured__gemm_offset(p, here->item, GPURED__LEFT) * size;
+  here->right = (const char *)p->right.data + (gpured__gemm_offset(p, here->item, GPURED__RIGHT) +
+                                               here->column * p->right.strides[p->right.ndim - 1]) *
+                                                  size;
+  here->own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
+  here->partials = job->memory + lay->partials +
+                   (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
+  here->packed = 0;
 }
 
 /* A value or an index of one column to its result. */
@@ -4430,42 +4631,65 @@ GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t
     gpured__store_empty(&one, job->k);
 }
 
-/* Combines the partials of one column of one pair for every result. */
-GPURED__FUNC void gpured__gemm_finish(void *context, int64_t index, int thread) {
+/* Combines the blocks of one panel for every result and stores it. */
+GPURED__FUNC void gpured__gemm_finish(const gpured__gemm_job *job, const gpured__gemm_place *here) {
+  const gpured__gemm_plan *p = job->p;
+  double slots[GPURED__SLOT_BYTES / sizeof(double)];
+  int64_t index[64], j;
+  int r, op, kernel;
+  char *first, *out;
+  for (r = 0; r < p->g->count; ++r) {
+    const gpured_tensor *t = &p->g->results[r].out;
+    const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
+    op = p->g->results[r].op;
+    if (gpured__is_short(p->g, op)) continue;
+    kernel = gpured__gemm_kernel(op);
+    first = gpured__gemm_plane(job, here->partials, r, 0);
+    job->k->gemm_join(op, kernel, first, gpured__gemm_plane(job, here->partials, r, 1),
+                      job->lay->blocks, p->rows, slots, index);
+    out = (char *)t->data + (gpured__gemm_offset(p, here->item, GPURED__GEMM_OPERANDS + r) +
+                             here->column * p->result_stride[r]) *
+                                size;
+    if (kernel != GPURED__ARG_MIN && kernel != GPURED__ARG_MAX)
+      job->k->put(out, t->dtype, p->result_stride[r], first, here->columns,
+                  gpured__gemm_enter(p, op));
+    else
+      for (j = 0; j < here->columns; ++j)
+        gpured__store_index(out + j * p->result_stride[r] * size, t->dtype, index[j]);
+  }
+}
+
+/* One task: the blocks of one segment of one panel; the whole panel when there is one segment. */
+GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
   const gpured__gemm_job *job = (const gpured__gemm_job *)context;
   const gpured__gemm_layout *lay = job->lay;
   const gpured__gemm_plan *p = job->p;
-  const size_t ksize = job->k->size;
-  int64_t pair = index / lay->panel, id = job->first + pair, b, n, i;
-  int64_t inside = index % lay->panel, column = id % lay->panels * lay->panel + inside;
-  gpured__state st;
-  gpured__node node;
-  double values[GPURED__BLOCK];
-  int r, kernel;
-  (void)thread;
-  if (column >= p->columns) return;
-  for (r = 0; r < p->g->count; ++r) {
-    const gpured__partial *part = gpured__gemm_partials(job, pair, r) + inside * lay->blocks;
-    if (gpured__is_short(p->g, p->g->results[r].op)) continue;
-    kernel = gpured__gemm_kernel(p->g->results[r].op);
-    st.count = 0;
-    if (kernel < GPURED__ARG_MIN) {
-      for (b = 0; b < lay->blocks; b += n) {
-        n = gpured__min_i64(GPURED__BLOCK, lay->blocks - b);
-        for (i = 0; i < n; ++i)
-          memcpy((char *)values + (size_t)i * ksize, &part[b + i].value, ksize);
-        job->k->feed(kernel, &st, values, NULL, n, 0);
-      }
-    } else {
-      for (b = 0; b < lay->blocks; ++b) {
-        memcpy(&node.v, &part[b].value, 2 * ksize);
-        node.n = part[b].index;
-        job->k->push(kernel, &st, &node);
-      }
+  gpured__gemm_place here;
+  int64_t block = task % lay->segments * lay->segment_blocks, end, rows, at;
+  int r, op;
+  gpured__gemm_find(job, task / lay->segments, thread, &here);
+  end = gpured__min_i64(lay->blocks, block + lay->segment_blocks);
+  for (; block < end; ++block) {
+    rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - block * GPURED__GEMM_BLOCK);
+    gpured__gemm_values(job, &here, block * GPURED__GEMM_BLOCK, rows);
+    if (p->g->c) gpured__gemm_store_product(job, &here, block * GPURED__GEMM_BLOCK, rows);
+    for (r = 0; r < p->g->count; ++r) {
+      op = p->g->results[r].op;
+      at = block * job->k->nr * (int64_t)job->k->size;
+      if (gpured__is_short(p->g, op)) continue;
+      job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), here.own + lay->tile,
+                           rows, gpured__gemm_plane(job, here.partials, r, 0) + at,
+                           gpured__gemm_plane(job, here.partials, r, 1) + at);
     }
-    job->k->close(kernel, &st, &node);
-    gpured__gemm_store(job, r, id / lay->panels, column, &node, NULL);
   }
+  if (lay->segments == 1) gpured__gemm_finish(job, &here);
+}
+
+GPURED__FUNC void gpured__gemm_finish_task(void *context, int64_t pair, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  gpured__gemm_place here;
+  gpured__gemm_find(job, pair, thread, &here);
+  gpured__gemm_finish(job, &here);
 }
 
 /* ---- Vectors along one operand: biases, norms, column sums ---- */
@@ -4630,12 +4854,11 @@ GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_o
 GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_options *o,
                                    const gpured__gemm_layout *lay, int threads, char *memory) {
   gpured__gemm_job job;
-  int64_t pairs = p->batches * lay->panels, count;
+  const int64_t pairs = p->batches * lay->panels;
   job.p = p;
   job.k = gpured__get_level()->kernels[p->acc];
   job.lay = lay;
   job.memory = memory;
-  job.first = 0;
   if (p->batches == 0 || p->columns == 0) return;
   if (p->rows == 0) {
     gpured__gemm_store_all_empty(&job);
@@ -4644,11 +4867,8 @@ GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_opti
   gpured__gemm_biases(&job, o);
   if (gpured__gemm_has_short(p)) gpured__gemm_short(&job, o, threads);
   if (!p->needs_product) return;
-  for (; job.first < pairs; job.first += count) {
-    count = gpured__min_i64(lay->round, pairs - job.first);
-    gpured__parallel_for(threads, count * lay->blocks, gpured__gemm_task, &job);
-    gpured__parallel_for(threads, count * lay->panel, gpured__gemm_finish, &job);
-  }
+  gpured__parallel_for(threads, pairs * lay->segments, gpured__gemm_task, &job);
+  if (lay->segments > 1) gpured__parallel_for(threads, pairs, gpured__gemm_finish_task, &job);
 }
 
 /* ============================================================================================== */
