@@ -185,9 +185,10 @@ $(BENCH): $(BENCH_SRC) $(wildcard bench/*.h) gpured.h $(LIB_A) $(FLAGS)
 # Each part prints what it does and ends with "N passed, N failed, N skipped"; run.sh adds them up.
 # TESTFLAGS go to the suite: parts of test names, --list, --slow.
 PYTHON ?= python3
-export BUILD CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS OMPFLAG NM PYTHON VERSION
-export HAVE_CUDA HAVE_OPENMP OPENMP CUDA
-NM ?= nm
+NM     ?= nm
+# What the scripts of tests/build/ read, and what makes the makes that they start do the same as this.
+export BUILD CC CXX AR CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS OPENMP CUDA WERROR NVCC NVCCFLAGS
+export MAKE NM PYTHON VERSION OMPFLAG HAVE_OPENMP HAVE_CUDA
 
 part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' 'sh tests/build/golden.sh'
@@ -197,7 +198,7 @@ part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/
                'sh tests/build/readme.sh' 'sh tests/build/makefile.sh'
 
 test: all $(if $(filter suite,$(PARTS)),$(SUITE)) $(if $(filter golden,$(PARTS)),$(ALONE))
-	+@MAKE='$(MAKE)' sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
+	@sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
 
 test-slow:
 	+@$(MAKE) --no-print-directory test TESTFLAGS='--slow $(TESTFLAGS)'

@@ -1365,7 +1365,9 @@ typedef struct gpured__kernels {
 } gpured__kernels;
 
 typedef struct gpured__scan_kernels {
-  void (*tile)(int kernel, const void *x, void *y, int64_t n, const void *before, void *total);
+  void (*tile)(int kernel, int stream, const void *x, void *y, int64_t n, const void *before,
+               void *total);
+  void (*total)(int kernel, const void *x, void *total);
   void (*start)(int kernel, void *carry);
   void (*next)(int kernel, void *carry, void *before);
   void (*add)(int kernel, void *carry, const void *total);
@@ -1376,7 +1378,7 @@ typedef struct gpured__scan_kernels {
 
 /* A tile of the scan is 16^3 elements; 13 levels of 16 above it are enough for 2^63. */
 enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 13 };
-enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
+enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements of up to 64 bytes */
 
 #endif /* sections 4 to 9 */
 
@@ -1390,6 +1392,12 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
 #define GPURED__PASS 132
 #include GPURED_HEADER_NAME
 #define GPURED__PASS 164
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 232
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 264
+#include GPURED_HEADER_NAME
+#define GPURED__PASS 201
 #include GPURED_HEADER_NAME
 #undef GPURED__LEVEL
 #undef GPURED__WIDTH
@@ -1417,6 +1425,18 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
 #define GPURED__T gpured__pair_f64
 #define GPURED__TN p64
 #define GPURED__MEMBER f64
+#elif GPURED__PASS == 232
+#define GPURED__T GPURED__M(v)
+#define GPURED__TN v32
+#define GPURED__MEMBER f32
+#elif GPURED__PASS == 264
+#define GPURED__T GPURED__M(v)
+#define GPURED__TN v64
+#define GPURED__MEMBER f64
+#elif GPURED__PASS == 201
+#define GPURED__T GPURED__M(v)
+#define GPURED__TN vu64
+#define GPURED__MEMBER u64
 #elif GPURED__PASS == 32
 #define GPURED__T float
 #define GPURED__I int32_t
@@ -1450,6 +1470,8 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * (81 * 16 + 16) };
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
+#define GPURED__M(name) \
+  GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__MEMBER), GPURED__JOIN(_, GPURED__LEVEL))
 
 #if GPURED__PASS < 100
 /* ---- 10.1  Vectors ---- */
@@ -1495,6 +1517,19 @@ GPURED__INLINE GPURED__V GPURED__N(load)(const GPURED__T *p) {
 }
 
 GPURED__INLINE void GPURED__N(store)(GPURED__T *p, GPURED__V v) { memcpy(p, &v, sizeof v); }
+
+/* A store that goes past the cache, to an address aligned to the vector. */
+GPURED__INLINE void GPURED__N(stream)(GPURED__T *p, GPURED__V v) {
+#if GPURED__X86 && GPURED__WIDTH == 64
+  _mm512_stream_si512((__m512i *)(void *)p, (__m512i)v);
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  _mm256_stream_si256((__m256i *)(void *)p, (__m256i)v);
+#elif GPURED__X86 && GPURED__WIDTH == 16
+  _mm_stream_si128((__m128i *)(void *)p, (__m128i)v);
+#else
+  GPURED__N(store)(p, v);
+#endif
+}
 
 /* The same unsigned integer in every element. */
 GPURED__INLINE GPURED__UV GPURED__N(row_number)(GPURED__U u) {
@@ -1675,6 +1710,11 @@ GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) {
   return GPURED__N(as_v)(GPURED__N(as_u)(v) & ~GPURED__CONST_U(GPURED__SIGN));
 }
 
+/* Every NaN as the one that is stored. */
+GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) {
+  return GPURED__N(select)(v == v, v, GPURED__N(splat)(GPURED__S(quiet_nan)()));
+}
+
 /* The larger of two, where neither is NaN and they are not two zeros: what the hardware does in one
  * step. */
 GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
@@ -1753,6 +1793,7 @@ GPURED__FUNC GPURED__T GPURED__N(log)(GPURED__T z) {
   return GPURED__S(fma)(e, GPURED__S(from_bits)(k[GPURED__LN2_HI]), p);
 }
 #else
+GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return v; }
 GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) { return v; }
 GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
   return GPURED__N(select)(a > b, a, b);
@@ -2566,17 +2607,19 @@ GPURED__FUNC void GPURED__N(result)(int op, int kernel, const gpured__node *node
 
 /* ---- 10.6  Scan ---- */
 
-/* What stands in for an element of a scan that does not exist: it changes no bit of the other one,
- * so the formulas need no cases. */
+/*
+ * One text for three kinds of elements: numbers of the accumulator's type, with the groups of 16 in
+ * vectors; the pairs of logsumexp; and vectors, one element of which is the same position in
+ * several lines side by side. What stands in for an element that does not exist changes no bit of
+ * the other one, so the formulas need no cases.
+ */
 GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) { return GPURED__N(neutral)(kernel); }
 
-#else /* the pairs of logsumexp: the scan alone, on the merge of the float pass of the same level \
-       */
+#elif GPURED__PASS < 200 /* pairs, on the merge of the float pass of the same level */
 
 GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
   (void)kernel;
-  GPURED__JOIN(GPURED__JOIN(gpured__merge_pair_, GPURED__MEMBER), GPURED__JOIN(_, GPURED__LEVEL))
-  (&a.m, &a.s, b.m, b.s);
+  GPURED__M(merge_pair)(&a.m, &a.s, b.m, b.s);
   return a;
 }
 
@@ -2587,43 +2630,168 @@ GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
   none.s = 0;
   return none;
 }
+
+#else /* vectors */
+
+GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
+  return GPURED__M(combine)(kernel, a, b);
+}
+
+GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
+  return GPURED__M(splat)(GPURED__M(neutral)(kernel));
+}
 #endif
 
+#if GPURED__PASS < 100
+/* Elements of a row of 16 one further up by `by`, `before` coming in from below. */
+GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V v) {
+  GPURED__V out = v;
+  switch (by) {
+#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 16
+    case 1:
+      GPURED__SHUFFLE(out, before, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+                      30);
+      break;
+    case 2:
+      GPURED__SHUFFLE(out, before, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
+                      29);
+      break;
+    case 4:
+      GPURED__SHUFFLE(out, before, v, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+                      27);
+      break;
+    case 8:
+      GPURED__SHUFFLE(out, before, v, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
+      break;
+#endif
+#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 8
+    case 1:
+      GPURED__SHUFFLE(out, before, v, 7, 8, 9, 10, 11, 12, 13, 14);
+      break;
+    case 2:
+      GPURED__SHUFFLE(out, before, v, 6, 7, 8, 9, 10, 11, 12, 13);
+      break;
+    case 4:
+      GPURED__SHUFFLE(out, before, v, 4, 5, 6, 7, 8, 9, 10, 11);
+      break;
+#endif
+#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 4
+    case 1:
+      GPURED__SHUFFLE(out, before, v, 3, 4, 5, 6);
+      break;
+    case 2:
+      GPURED__SHUFFLE(out, before, v, 2, 3, 4, 5);
+      break;
+#endif
+#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 2
+    case 1:
+      GPURED__SHUFFLE(out, before, v, 1, 2);
+      break;
+#endif
+    default:
+      break;
+  }
+  (void)before;
+  return out;
+}
+
+/* The offset-doubling scan of one group in NV vectors, from the highest one down. */
+GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
+  const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
+  GPURED__V below;
+  int o, i;
+  GPURED__UNROLL
+  for (o = 1; o < 16; o *= 2) {
+    GPURED__UNROLL
+    for (i = GPURED__NV - 1; i >= 0; --i) {
+      if (o >= GPURED__W)
+        below = i >= o / GPURED__W ? v[i - o / GPURED__W] : none;
+      else
+        below = GPURED__N(shifted)(o, i > 0 ? v[i - 1] : none, v[i]);
+      v[i] = GPURED__N(combine)(kernel, below, v[i]);
+    }
+  }
+}
+
+/* H_0 of 256 elements to h, and the totals of their groups. */
+GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
+                                           GPURED__T *totals) {
+  GPURED__V v[GPURED__NV];
+  int g, i;
+  for (g = 0; g < GPURED__LANES; ++g) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + g * GPURED__LANES + i * GPURED__W);
+    GPURED__N(group)(kernel, v);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + g * GPURED__LANES + i * GPURED__W, v[i]);
+    totals[g] = h[g * GPURED__LANES + GPURED__LANES - 1];
+  }
+}
+
+/* The results of 256 elements from H_0, the groups' totals and E_2; returns the total of the block.
+ */
+GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
+                                                GPURED__T *totals, GPURED__T e2, GPURED__T *y) {
+  GPURED__T e1[GPURED__LANES + 1];
+  GPURED__V v[GPURED__NV];
+  int g, i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(totals + i * GPURED__W);
+  GPURED__N(group)(kernel, v);
+  e1[0] = e2;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    GPURED__N(store)
+    (e1 + 1 + i * GPURED__W, GPURED__N(combine)(kernel, GPURED__N(splat)(e2), v[i]));
+  for (g = 0; g < GPURED__LANES; ++g) {
+    const GPURED__V e = GPURED__N(splat)(e1[g]);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) {
+      const int at = g * GPURED__LANES + i * GPURED__W;
+      const GPURED__V r =
+          GPURED__N(canonical)(GPURED__N(combine)(kernel, e, GPURED__N(load)(h + at)));
+      if (stream)
+        GPURED__N(stream)(y + at, r);
+      else
+        GPURED__N(store)(y + at, r);
+    }
+  }
+  return totals[GPURED__LANES - 1];
+}
+#else
 /* The offset-doubling scan of one group, in place. */
 GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__T *v) {
   int o, p;
-#if GPURED__PASS < 100
-  GPURED__UNROLL
-#endif
-  for (o = 1; o < GPURED__LANES; o *= 2) {
-#if GPURED__PASS < 100
-    GPURED__UNROLL
-#endif
+  for (o = 1; o < GPURED__LANES; o *= 2)
     for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(combine_one)(kernel, v[p - o], v[p]);
+}
+
+GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
+                                           GPURED__T *totals) {
+  int g, i;
+  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, h += GPURED__LANES) {
+    for (i = 0; i < GPURED__LANES; ++i) h[i] = x[i];
+    GPURED__N(group)(kernel, h);
+    totals[g] = h[GPURED__LANES - 1];
   }
 }
 
-/* y = the scan of n <= 256 elements x, without what came before: H_0, and E_1 of its groups to
- * `prefix`; returns the total. */
-GPURED__INLINE GPURED__T GPURED__N(scan_block)(int kernel, const GPURED__T *x, GPURED__T *y,
-                                               int64_t n, GPURED__T *prefix) {
-  GPURED__T v[GPURED__LANES], totals[GPURED__LANES];
-  int64_t g, groups = gpured__ceil_div(n, GPURED__LANES);
-  int i, len;
-  for (g = 0; g < GPURED__LANES; ++g) totals[g] = GPURED__N(nothing)(kernel);
-  for (g = 0; g < groups; ++g) {
-    len = (int)gpured__min_i64(GPURED__LANES, n - g * GPURED__LANES);
-    for (i = 0; i < GPURED__LANES; ++i)
-      v[i] = i < len ? x[g * GPURED__LANES + i] : GPURED__N(nothing)(kernel);
-    GPURED__N(group)(kernel, v);
-    totals[g] = v[GPURED__LANES - 1];
-    for (i = 0; i < len; ++i) y[g * GPURED__LANES + i] = v[i];
-  }
+GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
+                                                GPURED__T *totals, GPURED__T e2, GPURED__T *y) {
+  GPURED__T e = e2;
+  int i;
+  (void)stream;
   GPURED__N(group)(kernel, totals);
-  prefix[0] = GPURED__N(nothing)(kernel);
-  for (g = 1; g < GPURED__LANES; ++g) prefix[g] = totals[g - 1];
+  for (i = 0; i < GPURED__BLOCK; ++i) {
+    if (i > 0 && i % GPURED__LANES == 0)
+      e = GPURED__N(combine_one)(kernel, e2, totals[i / GPURED__LANES - 1]);
+    y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
+  }
   return totals[GPURED__LANES - 1];
 }
+#endif
 
 /* Totals of equal pieces, level by level: `stage[s]` holds the values of the current group after s
  * steps of the doubling. */
@@ -2651,50 +2819,101 @@ GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURE
   return lv->count == GPURED__LANES;
 }
 
-/* The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the tile's
- * total. */
-GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, const GPURED__T *x, GPURED__T *y,
-                                                     int64_t n, GPURED__T before) {
-  GPURED__T prefix[GPURED__LANES], e2, e1;
-  GPURED__N(level) lv;
-  int64_t b, i, len;
-  lv.before = before;
-  lv.count = 0;
-  for (b = 0; b < n; b += GPURED__BLOCK) {
-    len = gpured__min_i64(GPURED__BLOCK, n - b);
-    e2 = GPURED__N(level_prefix)(kernel, &lv);
-    (void)GPURED__N(level_add)(kernel, &lv,
-                               GPURED__N(scan_block)(kernel, x + b, y + b, len, prefix));
-    e1 = e2;
-    for (i = 0; i < len; ++i) {
-      if (i > 0 && i % GPURED__LANES == 0)
-        e1 = GPURED__N(combine_one)(kernel, e2, prefix[i / GPURED__LANES]);
-      y[b + i] = GPURED__N(combine_one)(kernel, e1, y[b + i]);
-    }
-  }
-  return lv.stage[4][lv.count - 1];
+/* The last, incomplete block of a tile: filled up, scanned, and its part copied. */
+GPURED__INLINE void GPURED__N(scan_rest)(int kernel, const GPURED__T *x, GPURED__T *y, int64_t n,
+                                         GPURED__T e2) {
+  GPURED__T full[GPURED__BLOCK], h[GPURED__BLOCK], totals[GPURED__LANES];
+  int64_t i;
+  for (i = 0; i < GPURED__BLOCK; ++i) full[i] = i < n ? x[i] : GPURED__N(nothing)(kernel);
+  GPURED__N(scan_groups)(kernel, full, h, totals);
+  (void)GPURED__N(scan_finish)(kernel, 0, h, totals, e2, full);
+  memcpy(y, full, (size_t)n * sizeof *y);
 }
 
-GPURED__FUNC void GPURED__N(scan_tile)(int kernel, const void *in, void *out, int64_t n,
+/* The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a
+ * whole one. */
+GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, const GPURED__T *x,
+                                                     GPURED__T *y, int64_t n, GPURED__T before) {
+  GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e2;
+  GPURED__N(level) lv;
+  lv.before = before;
+  lv.count = 0;
+  lv.stage[4][0] = before;
+  for (; n >= GPURED__BLOCK; n -= GPURED__BLOCK, x += GPURED__BLOCK, y += GPURED__BLOCK) {
+    GPURED__N(scan_groups)(kernel, x, h, totals);
+    e2 = GPURED__N(level_prefix)(kernel, &lv);
+    (void)GPURED__N(level_add)(kernel, &lv,
+                               GPURED__N(scan_finish)(kernel, stream, h, totals, e2, y));
+  }
+  if (n > 0) GPURED__N(scan_rest)(kernel, x, y, n, GPURED__N(level_prefix)(kernel, &lv));
+  return lv.stage[4][lv.count > 0 ? lv.count - 1 : 0];
+}
+
+/* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
+ * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
+#if GPURED__PASS < 100
+GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
+  GPURED__V v[16 * GPURED__NV];
+  int i, count;
+  GPURED__UNROLL
+  for (i = 0; i < 16 * GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
+  for (count = 8 * GPURED__NV; count >= GPURED__NV; count /= 2) {
+    for (i = 0; i < count; ++i) {
+#if GPURED__WIDTH == 0
+      v[i] = GPURED__N(combine)(kernel, v[2 * i], v[2 * i + 1]);
+#else
+      GPURED__V even, odd;
+      GPURED__N(halves)(2, v[2 * i], v[2 * i + 1], &even, &odd);
+      v[i] = GPURED__N(combine)(kernel, even, odd);
+#endif
+    }
+  }
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
+}
+#else
+GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
+  GPURED__T v[GPURED__BLOCK];
+  int i, count;
+  memcpy(v, x, sizeof v);
+  for (count = GPURED__BLOCK / 2; count >= GPURED__LANES; count /= 2)
+    for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
+  memcpy(totals, v, GPURED__LANES * sizeof *totals);
+}
+#endif
+
+/* The total of a whole tile alone. */
+GPURED__INLINE GPURED__T GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x) {
+  GPURED__T totals[GPURED__BLOCK], v[GPURED__LANES];
+  int b, i, count;
+  for (b = 0; b < GPURED__LANES; ++b)
+    GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, totals + b * GPURED__LANES);
+  GPURED__N(group_totals)(kernel, totals, v);
+  for (count = GPURED__LANES / 2; count > 0; count /= 2)
+    for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
+  return v[0];
+}
+
+GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, void *out, int64_t n,
                                        const void *before, void *total) {
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out, sum, e;
   memcpy(&e, before, sizeof e);
-  switch (kernel) {
-#if GPURED__PASS < 100
-    case GPURED__MUL:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, x, y, n, e);
-      break;
-    case GPURED__MIN:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, x, y, n, e);
-      break;
-    case GPURED__MAX:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, x, y, n, e);
-      break;
+  if (kernel == GPURED__ADD && stream)
+    sum = GPURED__N(scan_tile_inline)(GPURED__ADD, 1, x, y, n, e);
+  else if (kernel == GPURED__ADD)
+    sum = GPURED__N(scan_tile_inline)(GPURED__ADD, 0, x, y, n, e);
+  else
+    sum = GPURED__N(scan_tile_inline)(kernel, 0, x, y, n, e);
+#if GPURED__X86
+  if (stream) _mm_sfence(); /* other threads may look at what went past the cache */
 #endif
-    default:
-      sum = GPURED__N(scan_tile_inline)(GPURED__ADD, x, y, n, e);
-  }
+  memcpy(total, &sum, sizeof sum);
+}
+
+GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *total) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T sum = kernel == GPURED__ADD ? GPURED__N(scan_total_inline)(GPURED__ADD, x)
+                                        : GPURED__N(scan_total_inline)(kernel, x);
   memcpy(total, &sum, sizeof sum);
 }
 
@@ -3181,9 +3400,10 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__ESIZE};
 #endif
 
-/* Between elements of the accumulator's type and elements of a scan: the same thing, or pairs. */
+/* Between elements of the accumulator's type and elements of a scan: the same thing, pairs, or
+ * several. */
 GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100
+#if GPURED__PASS < 100 || GPURED__PASS > 200
   memcpy(out, in, (size_t)n * sizeof(GPURED__T));
 #else
   GPURED__T *y = (GPURED__T *)out;
@@ -3196,24 +3416,22 @@ GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
 }
 
 GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100
+#if GPURED__PASS < 100 || GPURED__PASS > 200
   memcpy(out, in, (size_t)n * sizeof(GPURED__T));
 #else
   const GPURED__T *x = (const GPURED__T *)in;
   int64_t i;
   for (i = 0; i < n; ++i) {
     GPURED__T e = x[i];
-    if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m))
-      e.m = e.m + GPURED__JOIN(GPURED__JOIN(gpured__log_, GPURED__MEMBER),
-                               GPURED__JOIN(_, GPURED__LEVEL))(e.s);
+    if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m)) e.m = e.m + GPURED__M(log)(e.s);
     memcpy((char *)out + (size_t)i * sizeof e.m, &e.m, sizeof e.m);
   }
 #endif
 }
 
 static const gpured__scan_kernels GPURED__N(scan_kernels) = {
-    GPURED__N(scan_tile), GPURED__N(carry_start), GPURED__N(carry_next), GPURED__N(carry_add),
-    GPURED__N(expand),    GPURED__N(collapse),    sizeof(GPURED__T)};
+    GPURED__N(scan_tile), GPURED__N(scan_total), GPURED__N(carry_start), GPURED__N(carry_next),
+    GPURED__N(carry_add), GPURED__N(expand),     GPURED__N(collapse),    sizeof(GPURED__T)};
 
 #undef GPURED__PASS
 #undef GPURED__T
@@ -3222,6 +3440,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #undef GPURED__TN
 #undef GPURED__ESIZE
 #undef GPURED__MEMBER
+#undef GPURED__M
 #undef GPURED__FLOAT
 #undef GPURED__N
 #undef GPURED__S
@@ -3307,15 +3526,16 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #endif
 #undef GPURED__NESTED
 
-#define GPURED__TABLE(level)                                                        \
-  {                                                                                 \
-#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,            \
-             &gpured__kernels_u64_##level },                                        \
-             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level, \
-              &gpured__scan_kernels_u64_##level },                                  \
-    {                                                                               \
-      &gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL    \
-    }                                                                               \
+#define GPURED__TABLE(level)                                                                   \
+  {                                                                                            \
+#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,                       \
+             &gpured__kernels_u64_##level },                                                   \
+             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level,            \
+              &gpured__scan_kernels_u64_##level },                                             \
+              {&gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL }, { \
+      &gpured__scan_kernels_v32_##level, &gpured__scan_kernels_v64_##level,                    \
+          &gpured__scan_kernels_vu64_##level                                                   \
+    }                                                                                          \
   }
 
 typedef struct gpured__level {
@@ -3323,6 +3543,7 @@ typedef struct gpured__level {
   const gpured__kernels *kernels[GPURED__TYPES];
   const gpured__scan_kernels *scan[GPURED__TYPES];
   const gpured__scan_kernels *scan_lse[GPURED__TYPES];
+  const gpured__scan_kernels *scan_wide[GPURED__TYPES];
 } gpured__level;
 
 /* From the plainest to the widest. */
@@ -3907,170 +4128,269 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
 /* 14  Scan                                                                                       */
 /* ============================================================================================== */
 /*
- * A line is scanned in tiles of 4096. Lines run in parallel; a long line alone is cut into pieces
- * of which the threads first find the tiles' totals and then, the prefixes known, scan them.
- * Inclusive results are kept one element long between tiles, because exclusive ones are the same
- * shifted by one.
+ * A line is scanned in tiles of 4096. Lines run in parallel, several side by side where they lie
+ * so; a long line alone is cut into pieces that fit the cache: the threads find the totals of the
+ * tiles of one, wait for each other once, and scan the tiles, everything before them known.
+ * Exclusive results are the inclusive ones stored one further, so the last of a tile is kept for
+ * the next.
  */
-enum { GPURED__PIECE_TILES = 256 };
+enum { GPURED__PIECE_TILES = 1024, GPURED__THREAD_TILES = 16, GPURED__STREAM_BYTES = 8 << 20 };
 
 typedef struct gpured__scan_job {
   const gpured__plan *p;
   const gpured__kernels *k;
   const gpured__scan_kernels *s;
-  const char *in; /* the line, when one is run by all threads */
-  char *out;
-  int64_t start; /* the piece's first element */
-  double totals[GPURED__PIECE_TILES][2], before[GPURED__PIECE_TILES][2],
-      last[GPURED__PIECE_TILES + 1][2];
+  int side;   /* lines that are scanned side by side */
+  int direct; /* are elements read and written where they lie? */
+  int stream; /* past the cache? */
 } gpured__scan_job;
 
+/* A line, or several side by side: where they begin. */
+typedef struct gpured__scan_lines {
+  const char *in;
+  char *out;
+  int64_t count;
+} gpured__scan_lines;
+
+/* Room for one tile of any element, at the alignment of the widest vector. */
 typedef union gpured__scan_buffer {
   double align;
-  unsigned char bytes[GPURED__SCAN_TILE * 16];
+  unsigned char bytes[GPURED__SCAN_TILE * 64 + 64];
 } gpured__scan_buffer;
 
-/* Elements [start, start + n) of a line as elements of the scan. */
-GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const char *in, int64_t start,
-                                    int64_t n, void *dst) {
+GPURED__INLINE void *gpured__scan_align(gpured__scan_buffer *b) {
+  return b->bytes + (64 - (uintptr_t)b->bytes % 64) % 64;
+}
+
+/* The lines of task `index`: job->side of them along the last kept axis. */
+GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, int64_t index) {
+  const gpured__plan *p = job->p;
+  const int64_t width = job->side > 1 ? p->kept[p->kept_count - 1].n : 1;
+  const int64_t groups = gpured__ceil_div(width, job->side), at = index % groups * job->side;
+  const int64_t line = index / groups * width + at;
+  gpured__scan_lines l;
+  l.in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
+                                   (int64_t)gpured__dtype_size(p->in_dtype);
+  l.out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
+                               (int64_t)gpured__dtype_size(p->out_dtype);
+  l.count = gpured__min_i64(job->side, width - at);
+  return l;
+}
+
+/* Elements [start, start + n) of the lines as elements of the scan. */
+GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                    int64_t start, int64_t n, void *dst) {
   const gpured__plan *p = job->p;
   const int64_t stride = p->line[0].stride[GPURED__IN],
                 size = (int64_t)gpured__dtype_size(p->in_dtype);
+  const char *in = l->in + start * stride * size;
   double values[GPURED__SCAN_TILE];
-  job->k->fetch(values, in + start * stride * size, p->in_dtype, stride, n, p->fetch);
-  job->s->expand(dst, values, n);
+  int64_t i;
+  if (job->side == 1) {
+    job->k->fetch(values, in, p->in_dtype, stride, n, p->fetch);
+    job->s->expand(dst, values, n);
+    return;
+  }
+  if (l->count < job->side) memset(dst, 0, (size_t)n * job->s->size);
+  for (i = 0; i < n; ++i)
+    job->k->fetch((char *)dst + (size_t)i * job->s->size, in + i * stride * size, p->in_dtype,
+                  p->kept[p->kept_count - 1].stride[GPURED__IN], l->count, p->fetch);
 }
 
-/* The exclusive result of element `start` > 0: the inclusive one before it. */
-GPURED__FUNC void gpured__scan_store_first(const gpured__scan_job *job, char *out, int64_t start,
-                                           const void *last) {
-  const gpured__plan *p = job->p;
-  double value;
-  job->s->collapse(&value, last, 1);
-  job->k->put(
-      out + start * p->line[0].stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype),
-      p->out_dtype, 1, &value, 1, p->fetch);
-}
-
-/* Stores the inclusive results of [start, start + n), or the exclusive ones but for the first. */
-GPURED__FUNC void gpured__scan_store(const gpured__scan_job *job, char *out, int64_t start,
-                                     int64_t n, const void *results) {
+/* Stores n elements of the scan as the results from element `start` on. */
+GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                   int64_t start, int64_t n, const void *results) {
   const gpured__plan *p = job->p;
   const int64_t stride = p->line[0].stride[GPURED__OUT],
                 size = (int64_t)gpured__dtype_size(p->out_dtype);
+  char *out = l->out + start * stride * size;
   double values[GPURED__SCAN_TILE];
-  char *at = out + start * stride * size;
-  if (p->flags & GPURED_SCAN_EXCLUSIVE) {
-    at += stride * size;
-    --n;
+  int64_t i;
+  if (job->side == 1) {
+    job->s->collapse(values, results, n);
+    job->k->put(out, p->out_dtype, stride, values, n, p->fetch);
+    return;
   }
-  job->s->collapse(values, results, n);
-  job->k->put(at, p->out_dtype, stride, values, n, p->fetch);
+  for (i = 0; i < n; ++i)
+    job->k->put(out + i * stride * size, p->out_dtype,
+                p->kept[p->kept_count - 1].stride[GPURED__OUT],
+                (const char *)results + (size_t)i * job->s->size, l->count, p->fetch);
 }
 
-/* The exclusive result of the first element of a line. */
-GPURED__FUNC void gpured__scan_store_nothing(const gpured__scan_job *job, char *out) {
+/* The exclusive result of the first element of the lines. */
+GPURED__FUNC void gpured__scan_put_nothing(const gpured__scan_job *job,
+                                           const gpured__scan_lines *l) {
   gpured__plan empty = *job->p;
-  empty.kept_count = 0;
-  empty.outputs = 1;
-  empty.out = out;
+  if (job->side > 1) {
+    empty.kept[0] = empty.kept[empty.kept_count - 1];
+    empty.kept[0].n = l->count;
+  }
+  empty.kept_count = job->side > 1;
+  empty.outputs = l->count;
+  empty.out = l->out;
   gpured__store_empty(&empty, job->k);
 }
 
-/* One whole line by one thread. */
-GPURED__FUNC void gpured__scan_line(void *context, int64_t line, int thread) {
+/* Results of [start, start + n), n <= 4096. Exclusive ones begin with `before`, the inclusive one
+ * before them, if it is known; `last` receives the last inclusive one. */
+GPURED__FUNC void gpured__scan_store(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                     int64_t start, int64_t n, const char *results,
+                                     const void *before, void *last) {
+  if (job->p->flags & GPURED_SCAN_EXCLUSIVE) {
+    if (start == 0)
+      gpured__scan_put_nothing(job, l);
+    else if (before)
+      gpured__scan_put(job, l, start, 1, before);
+    gpured__scan_put(job, l, start + 1, n - 1, results);
+  } else {
+    gpured__scan_put(job, l, start, n, results);
+  }
+  memcpy(last, results + (size_t)(n - 1) * job->s->size, job->s->size);
+}
+
+/* One tile: from memory to memory where that is possible, through a buffer otherwise. */
+GPURED__FUNC void gpured__scan_one_tile(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                        int64_t start, const void *before, void *total,
+                                        const void *previous, void *last) {
+  const gpured__plan *p = job->p;
+  const int64_t n = gpured__min_i64(GPURED__SCAN_TILE, p->n - start), size = (int64_t)job->s->size;
+  gpured__scan_buffer buffer;
+  char *tile = (char *)gpured__scan_align(&buffer);
+  if (job->direct) {
+    job->s->tile(p->kernel, job->stream, l->in + start * size, l->out + start * size, n, before,
+                 total);
+    return;
+  }
+  gpured__scan_load(job, l, start, n, tile);
+  job->s->tile(p->kernel, 0, tile, tile, n, before, total);
+  gpured__scan_store(job, l, start, n, tile, previous, last);
+}
+
+/* Room for the levels above the tiles, and for single elements, of any kind. */
+typedef struct gpured__scan_carry {
+  double levels[GPURED__CARRY_BYTES / 8 + 8];
+} gpured__scan_carry;
+
+GPURED__INLINE void *gpured__carry_align(gpured__scan_carry *c) {
+  char *p = (char *)c->levels;
+  return p + (64 - (uintptr_t)p % 64) % 64;
+}
+
+/* One task: whole lines by one thread. */
+GPURED__FUNC void gpured__scan_task(void *context, int64_t index, int thread) {
   const gpured__scan_job *job = (const gpured__scan_job *)context;
-  const gpured__plan *p = job->p;
-  const size_t size = job->s->size;
-  double carry[GPURED__CARRY_BYTES / 8], before[2], total[2], last[2] = {0, 0};
-  gpured__scan_buffer buffer;
-  const char *in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
-                                             (int64_t)gpured__dtype_size(p->in_dtype);
-  char *out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
-                                   (int64_t)gpured__dtype_size(p->out_dtype);
-  int64_t start, n;
+  const gpured__scan_lines l = gpured__scan_find(job, index);
+  const int kernel = job->p->kernel;
+  gpured__scan_carry room;
+  void *carry = gpured__carry_align(&room);
+  double before[8], total[8], last[8] = {0};
+  int64_t start;
   (void)thread;
-  job->s->start(p->kernel, carry);
-  for (start = 0; start < p->n; start += n) {
-    n = gpured__min_i64(GPURED__SCAN_TILE, p->n - start);
-    gpured__scan_load(job, in, start, n, buffer.bytes);
-    job->s->next(p->kernel, carry, before);
-    job->s->tile(p->kernel, buffer.bytes, buffer.bytes, n, before, total);
-    job->s->add(p->kernel, carry, total);
-    gpured__scan_store(job, out, start, n, buffer.bytes);
-    if (p->flags & GPURED_SCAN_EXCLUSIVE) {
-      if (start == 0)
-        gpured__scan_store_nothing(job, out);
-      else
-        gpured__scan_store_first(job, out, start, last);
-    }
-    memcpy(last, buffer.bytes + (size_t)(n - 1) * size, size);
+  job->s->start(kernel, carry);
+  for (start = 0; start < job->p->n; start += GPURED__SCAN_TILE) {
+    job->s->next(kernel, carry, before);
+    gpured__scan_one_tile(job, &l, start, before, total, last, last);
+    if (start + GPURED__SCAN_TILE < job->p->n) job->s->add(kernel, carry, total);
   }
 }
 
-/* Phase one of a piece: the total of each tile. Phase two: the scan of each tile, everything before
- * it known. */
-GPURED__FUNC void gpured__scan_total(void *context, int64_t tile, int thread) {
-  gpured__scan_job *job = (gpured__scan_job *)context;
-  int64_t start = job->start + tile * GPURED__SCAN_TILE,
-          n = gpured__min_i64(GPURED__SCAN_TILE, job->p->n - start);
+/* ---- One line by all threads ---- */
+
+#if GPURED__OPENMP
+typedef struct gpured__scan_shared {
+  double totals[2][GPURED__PIECE_TILES]
+               [2]; /* of two pieces in turn, so that one wait for each is enough */
+  double last[GPURED__PIECE_TILES][2]; /* the last result of each tile (exclusive) */
+} gpured__scan_shared;
+
+/* The total of a tile. The last tile of a line may be short, and its total is not needed. */
+GPURED__FUNC void gpured__scan_find_total(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                          int64_t start, void *total) {
   gpured__scan_buffer buffer;
-  double carry[GPURED__CARRY_BYTES / 8], before[2];
-  (void)thread;
-  job->s->start(job->p->kernel, carry);
-  job->s->next(job->p->kernel, carry, before);
-  gpured__scan_load(job, job->in, start, n, buffer.bytes);
-  job->s->tile(job->p->kernel, buffer.bytes, buffer.bytes, n, before, job->totals[tile]);
+  char *tile = (char *)gpured__scan_align(&buffer);
+  if (job->p->n - start < GPURED__SCAN_TILE) return;
+  if (job->direct) {
+    job->s->total(job->p->kernel, l->in + start * (int64_t)job->s->size, total);
+    return;
+  }
+  gpured__scan_load(job, l, start, GPURED__SCAN_TILE, tile);
+  job->s->total(job->p->kernel, tile, total);
 }
 
-/* The first exclusive result of a tile is the last inclusive one of the tile before, known only
- * when all are done. */
-GPURED__FUNC void gpured__scan_final(void *context, int64_t tile, int thread) {
-  gpured__scan_job *job = (gpured__scan_job *)context;
-  int64_t start = job->start + tile * GPURED__SCAN_TILE,
-          n = gpured__min_i64(GPURED__SCAN_TILE, job->p->n - start);
-  gpured__scan_buffer buffer;
-  double total[2];
-  (void)thread;
-  gpured__scan_load(job, job->in, start, n, buffer.bytes);
-  job->s->tile(job->p->kernel, buffer.bytes, buffer.bytes, n, job->before[tile], total);
-  gpured__scan_store(job, job->out, start, n, buffer.bytes);
-  memcpy(job->last[tile + 1], buffer.bytes + (size_t)(n - 1) * job->s->size, job->s->size);
+/* Exclusive: the first result of each tile of a piece is the last inclusive one of the tile before.
+ */
+GPURED__FUNC void gpured__scan_put_firsts(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                          gpured__scan_shared *shared, int64_t base, int64_t first,
+                                          int64_t end, const double *previous) {
+  int64_t t;
+  for (t = first; t < end; ++t)
+    if (base + t > 0)
+      gpured__scan_put(job, l, base + t * GPURED__SCAN_TILE, 1,
+                       t > 0 ? shared->last[t - 1] : previous);
 }
 
-/* One line by all threads, piece by piece. */
-GPURED__FUNC void gpured__scan_together(gpured__scan_job *job, int64_t line, int threads) {
+/* The part of one thread; every thread carries the totals of all, which are few. */
+GPURED__FUNC void gpured__scan_part(const gpured__scan_job *job, const gpured__scan_lines *l,
+                                    gpured__scan_shared *shared, int thread, int threads) {
   const gpured__plan *p = job->p;
-  double carry[GPURED__CARRY_BYTES / 8];
-  int64_t tiles, t;
-  job->in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
-                                      (int64_t)gpured__dtype_size(p->in_dtype);
-  job->out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
-                                  (int64_t)gpured__dtype_size(p->out_dtype);
+  const int64_t piece =
+      gpured__min_i64(GPURED__PIECE_TILES, (int64_t)threads * GPURED__THREAD_TILES);
+  gpured__scan_carry room;
+  void *carry = gpured__carry_align(&room);
+  double before[8], ignored[8], previous[2] = {0, 0};
+  int64_t base, first, end, t, tiles, at;
+  int turn = 0;
   job->s->start(p->kernel, carry);
-  for (job->start = 0; job->start < p->n; job->start += tiles * GPURED__SCAN_TILE) {
-    tiles = gpured__min_i64(GPURED__PIECE_TILES,
-                            gpured__ceil_div(p->n - job->start, GPURED__SCAN_TILE));
-    gpured__parallel_for(threads, tiles, gpured__scan_total, job);
+  for (base = 0; base < p->n; base += piece * GPURED__SCAN_TILE, turn = !turn) {
+    tiles = gpured__min_i64(piece, gpured__ceil_div(p->n - base, GPURED__SCAN_TILE));
+    first = tiles * thread / threads;
+    end = tiles * (thread + 1) / threads;
+    for (t = first; t < end; ++t)
+      gpured__scan_find_total(job, l, base + t * GPURED__SCAN_TILE, shared->totals[turn][t]);
+#pragma omp barrier
     for (t = 0; t < tiles; ++t) {
-      job->s->next(p->kernel, carry, job->before[t]);
-      job->s->add(p->kernel, carry, job->totals[t]);
+      at = base + t * GPURED__SCAN_TILE;
+      job->s->next(p->kernel, carry, before);
+      if (t >= first && t < end)
+        gpured__scan_one_tile(job, l, at, before, ignored, NULL, shared->last[t]);
+      if (at + GPURED__SCAN_TILE < p->n) job->s->add(p->kernel, carry, shared->totals[turn][t]);
     }
-    gpured__parallel_for(threads, tiles, gpured__scan_final, job);
-    for (t = 0; (p->flags & GPURED_SCAN_EXCLUSIVE) && t < tiles; ++t) {
-      if (job->start + t == 0)
-        gpured__scan_store_nothing(job, job->out);
-      else
-        gpured__scan_store_first(job, job->out, job->start + t * GPURED__SCAN_TILE, job->last[t]);
-    }
-    memcpy(job->last[0], job->last[tiles], sizeof job->last[0]);
+    if (!(p->flags & GPURED_SCAN_EXCLUSIVE)) continue;
+#pragma omp barrier
+    gpured__scan_put_firsts(job, l, shared, base, first, end, previous);
+    memcpy(previous, shared->last[tiles - 1], sizeof previous);
   }
 }
 
-GPURED__FUNC void gpured__run_scan(const gpured__plan *p, const gpured_options *o) {
+GPURED__FUNC void gpured__scan_together(const gpured__scan_job *job, int64_t line, int threads) {
+  const gpured__scan_lines l = gpured__scan_find(job, line);
+  gpured__scan_shared shared;
+#pragma omp parallel num_threads(threads)
+  {
+    gpured__mode mode = gpured__mode_enter();
+    gpured__scan_part(job, &l, &shared, omp_get_thread_num(), omp_get_num_threads());
+    gpured__mode_leave(mode);
+  }
+}
+#endif
+
+/* Lines that lie closer than the elements of one are scanned side by side: that kept axis goes
+ * last. */
+GPURED__FUNC void gpured__choose_side(gpured__plan *p, gpured__scan_job *job,
+                                      const gpured__level *level) {
+  gpured__reduce_job strip;
+  if (p->kernel == GPURED__LSE) return;
+  gpured__choose_strip(p, &strip);
+  if (strip.strip < 4) return;
+  job->s = level->scan_wide[p->acc];
+  job->side = (int)(job->s->size / job->k->size);
+}
+
+GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   const gpured__level *level = gpured__get_level();
+  static const int32_t native[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
   gpured__scan_job job;
-  int64_t line;
+  int64_t tasks = p->outputs, width;
   double bytes = (double)p->outputs * (double)p->n *
                  (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
   int threads = gpured__threads(o, bytes);
@@ -4078,11 +4398,27 @@ GPURED__FUNC void gpured__run_scan(const gpured__plan *p, const gpured_options *
   job.p = p;
   job.k = level->kernels[p->acc];
   job.s = p->kernel == GPURED__LSE ? level->scan_lse[p->acc] : level->scan[p->acc];
+  job.side = 1;
+  if (threads == 1 || p->outputs >= threads) gpured__choose_side(p, &job, level);
+  job.direct =
+      job.side == 1 && p->kernel != GPURED__LSE && !(p->flags & GPURED_SCAN_EXCLUSIVE) &&
+      gpured__is_native(p) &&
+      gpured__dtype_size(p->out_dtype) == gpured__dtype_size(native[p->acc]) &&
+      gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64) &&
+      (p->n == 1 || (p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1));
+  job.stream = job.direct && bytes > (double)GPURED__STREAM_BYTES && (uintptr_t)p->out % 64 == 0 &&
+               p->outputs == 1;
+#if GPURED__OPENMP
   if (threads > 1 && p->outputs < threads && p->n >= 4 * GPURED__SCAN_TILE) {
-    for (line = 0; line < p->outputs; ++line) gpured__scan_together(&job, line, threads);
+    for (width = 0; width < p->outputs; ++width) gpured__scan_together(&job, width, threads);
     return;
   }
-  gpured__parallel_for(threads, p->outputs, gpured__scan_line, &job);
+#endif
+  if (job.side > 1) {
+    width = p->kept[p->kept_count - 1].n;
+    tasks = p->outputs / width * gpured__ceil_div(width, job.side);
+  }
+  gpured__parallel_for(threads, tasks, gpured__scan_task, &job);
 }
 
 /* ============================================================================================== */

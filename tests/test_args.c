@@ -648,6 +648,7 @@ static const big_call big_calls[] = {
 typedef struct big_data {
   args x;
   box in, b, out, want;
+  meter m;
 } big_data;
 
 static void make_big(big_data *d, const big_call *c, gpured_backend backend, int threads) {
@@ -682,19 +683,19 @@ static void free_big(big_data *d) {
 
 /* Fails each allocation in turn, until none fails. */
 static void failing_allocations(big_data *d, const char *name) {
-  meter m;
+  meter *m = &d->m;
   int k, status = GPURED_ERR_ALLOC;
   d->x.options.alloc = meter_alloc;
   d->x.options.dealloc = meter_dealloc;
-  d->x.options.user = &m;
+  d->x.options.user = m;
   for (k = 1; k < 50 && status == GPURED_ERR_ALLOC; ++k) {
-    memset(&m, 0, sizeof m);
-    m.fail_at = k;
+    memset(m, 0, sizeof *m);
+    m->fail_at = k;
     status = (int)call(&d->x);
-    CHECK(m.live == 0 && m.allocs - m.frees == (m.allocs >= k),
-          "%s: %d allocations (number %d failed), %d freed", name, m.allocs, k, m.frees);
-    CHECK(m.wrong == 0, "%s: freed with another size, or written beyond the end", name);
-    CHECK((status == GPURED_ERR_ALLOC) == (m.allocs >= k), "%s: status %d", name, status);
+    CHECK(m->live == 0 && m->allocs - m->frees == (m->allocs >= k),
+          "%s: %d allocations (number %d failed), %d freed", name, m->allocs, k, m->frees);
+    CHECK(m->wrong == 0, "%s: freed with another size, or written beyond the end", name);
+    CHECK((status == GPURED_ERR_ALLOC) == (m->allocs >= k), "%s: status %d", name, status);
     if (status == GPURED_ERR_ALLOC) CHECK(box_untouched(&d->out), "%s: output touched", name);
   }
   CHECK(status == GPURED_OK, "%s: status %d without a failure", name, status);
@@ -703,14 +704,14 @@ static void failing_allocations(big_data *d, const char *name) {
 
 /* One byte too few is refused; the size asked for suffices, and then nothing is allocated. */
 static void given_workspace(big_data *d, size_t bytes, const char *name) {
-  meter m;
+  meter *m = &d->m;
   unsigned char *raw = (unsigned char *)malloc(bytes + 128), *space;
   int status;
   if (!raw) return;
-  memset(&m, 0, sizeof m);
+  memset(m, 0, sizeof *m);
   space = raw + 64 - (uintptr_t)raw % 64;
   memset(raw, 0xcd, bytes + 128);
-  d->x.options.user = &m;
+  d->x.options.user = m;
   d->x.options.workspace = space;
   memset(d->out.memory, d->out.pattern, d->out.bytes);
   d->x.options.workspace_bytes = bytes - 1;
@@ -722,7 +723,7 @@ static void given_workspace(big_data *d, size_t bytes, const char *name) {
   status = (int)call(&d->x);
   CHECK(status == GPURED_OK, "%s: a workspace of %d bytes: status %d", name, (int)bytes, status);
   if (status == GPURED_OK) expect_same(&d->out, &d->want.t, text("%s with a workspace", name));
-  CHECK(m.allocs == 0, "%s: %d allocations in spite of a workspace", name, m.allocs);
+  CHECK(m->allocs == 0, "%s: %d allocations in spite of a workspace", name, m->allocs);
   CHECK(space[bytes] == 0xcd && space[-1] == 0xcd, "%s: wrote outside of the workspace", name);
   free(raw);
 }

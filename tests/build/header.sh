@@ -1,7 +1,7 @@
 #!/bin/sh
 # The header alone, as a project meets it that copies one file: clean under strict warnings in each
 # language standard and mode, in two files of one program, and refusing flags that change values.
-# HEADER_MODE=-fsyntax-only (default) or "-c -O2" (slower: also the warnings of the optimizer).
+# HEADER_MODE=-fsyntax-only (default) or "-c -O1" (slower: also the warnings of the optimizer).
 . tests/build/lib.sh
 warnings='-Wall -Wextra -Wconversion -Wsign-conversion -pedantic -Werror'
 mode=${HEADER_MODE:--fsyntax-only}

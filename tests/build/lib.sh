@@ -1,6 +1,8 @@
 # shellcheck shell=sh
 # What the build tests share: counting, and a scratch folder that goes away. Sourced, run from the
 # folder of the Makefile with its exported variables (BUILD, CC, CXX, CFLAGS, OMPFLAG, VERSION, ...).
+# Makes started here read the exported variables, not the command line of the make around them.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT

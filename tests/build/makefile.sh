@@ -8,9 +8,9 @@ cp -R gpured.h gpured_omp.c gpured.pc.in Makefile tests examples "$src"
 [ ! -f gpured_cuda.cu ] || cp gpured_cuda.cu "$src"
 touch "$scratch/marker"
 chmod -R a-w "$src"
-# The variables of the make that runs this script must not reach the makes that it tests.
+# The exported variables of the make that runs this script must not reach the makes that it tests.
 with_openmp=$HAVE_OPENMP
-unset MAKEFLAGS MFLAGS MAKEOVERRIDES BUILD CFLAGS CXXFLAGS OMPFLAG OPENMP CUDA HAVE_OPENMP HAVE_CUDA
+unset BUILD CFLAGS CXXFLAGS OMPFLAG OPENMP CUDA WERROR HAVE_OPENMP HAVE_CUDA
 mk() { ${MAKE:-make} --no-print-directory -C "$src" BUILD="$out" CC="$CC" CUDA=0 "$@"; }
 builds() { mk -n all "$@" | grep -c -e "-c gpured_omp.c"; }
 
