@@ -10,14 +10,15 @@
  *       #define GPURED_IMPLEMENTATION
  *       #include "gpured.h"
  *   to compile the CPU implementation there (with -fopenmp it uses threads), or define
- * GPURED_STATIC in every file that wants a private copy, or link with the built library, of which
- * gpured_omp.c is that one file.
+ *   GPURED_STATIC in every file that wants a private copy, or link with the built library, of which
+ *   gpured_omp.c is that one file.
  *
  * TWO EXAMPLES
  *   float total = gpured_sum_f32(x, n);
  *
- *   gpured_tensor a = gpured_matrix(data, GPURED_F32, rows, cols), m = gpured_vector(out,
- * GPURED_F32, rows); gpured_status st = gpured_reduce(GPURED_LOGSUMEXP, &a, 1u << 1, &m, NULL);
+ *   gpured_tensor a = gpured_matrix(data, GPURED_F32, rows, cols);
+ *   gpured_tensor m = gpured_vector(out, GPURED_F32, rows);
+ *   gpured_status st = gpured_reduce(GPURED_LOGSUMEXP, &a, 1u << 1, &m, NULL);
  *
  * CONTENTS
  *    1  Modes: the macros a user may define
@@ -40,9 +41,9 @@
  *
  * DETERMINISM
  *   Results in the strict mode follow docs/ORDER.md (ORDER 1) to the bit, whatever the number of
- * threads, the vector width, the strides and the compiler. What breaks it: value-changing compiler
- * flags (-ffast-math and its parts; the implementation refuses those it can see), x87 arithmetic
- * (refused), a libm whose fma does not round once.
+ *   threads, the vector width, the strides and the compiler. What breaks it: value-changing flags
+ *   (-ffast-math and its parts; the implementation refuses those it can see), x87 arithmetic
+ *   (refused), a libm whose fma does not round once.
  */
 #ifndef GPURED_H
 #define GPURED_H
@@ -67,10 +68,13 @@
 /*
  * GPURED_IMPLEMENTATION  in one file: compile the code there.
  * GPURED_STATIC          every function gets internal linkage: a private copy for the file that
- * includes the header. Implies GPURED_IMPLEMENTATION. GPURED_API             what stands before
- * every public function: set it to export or import from a shared library. GPURED_NO_OPENMP never
- * use OpenMP, even where the compiler has it switched on. GPURED_PARALLEL_BYTES  a call that
- * touches fewer bytes than this wakes no thread (default 256 KiB).
+ *                        includes the header. Implies GPURED_IMPLEMENTATION.
+ * GPURED_API             what stands before every public function: set it to export or import from
+ *                        a shared library.
+ * GPURED_NO_OPENMP       never use OpenMP, even where the compiler has it switched on.
+ * GPURED_PARALLEL_BYTES  a call that touches fewer bytes wakes no thread (default 256 KiB).
+ * GPURED_NO_SIMD         compile the plain scalar kernels alone.
+ * GPURED_HEADER_NAME     what this file is called, if not "gpured.h": the implementation includes it.
  */
 #ifdef GPURED_STATIC
 #ifndef GPURED_IMPLEMENTATION
@@ -110,8 +114,7 @@ extern "C" {
  * return GPURED_OK has written to no output, unless the error is GPURED_ERR_DEVICE. */
 typedef enum gpured_status {
   GPURED_OK = 0,
-  GPURED_ERR_ARG = 1, /* NULL or misaligned pointer, value outside its enumeration, axis or flag
-                         that does not exist */
+  GPURED_ERR_ARG = 1, /* NULL or misaligned pointer; value, axis or flag that does not exist */
   GPURED_ERR_SHAPE =
       2, /* ndim outside 0..8, negative extent, shapes that do not fit, arg-op of nothing */
   GPURED_ERR_UNSUPPORTED =
@@ -223,15 +226,14 @@ typedef struct gpured_options {
   uint32_t struct_size; /* sizeof(gpured_options) of the caller; set by gpured_default_options() */
   int32_t backend;      /* gpured_backend */
   int32_t precision;    /* gpured_precision */
-  int32_t acc_dtype;    /* accumulator: 0 = by the table of docs/ORDER.md section 1; GPURED_F64 with
-                           f16, bf16 or f32 inputs */
+  int32_t acc_dtype;    /* accumulator: 0 = docs/ORDER.md section 1; floats: or F32, F64 */
   int32_t threads;      /* CPU threads: 0 = OpenMP's own default; the bits do not depend on it */
   int32_t ddof;         /* var, std: the divisor is n - ddof; not negative */
   void *stream;         /* CUDA: the cudaStream_t */
-  void *workspace; /* scratch memory aligned to 64 bytes, for one call at a time; NULL = alloc() or
-                      malloc() */
-  size_t workspace_bytes;
-  void *(*alloc)(void *user, size_t bytes, void *stream); /* 64-byte aligned, or NULL for failure */
+  void *workspace;      /* 64-byte aligned, for one call at a time; NULL = alloc() or malloc() */
+  size_t workspace_bytes; /* 0 without workspace */
+  /* Where memory comes from instead of malloc(), both or neither: 64-byte aligned, NULL = failure. */
+  void *(*alloc)(void *user, size_t bytes, void *stream);
   void (*dealloc)(void *user, void *ptr, size_t bytes, void *stream);
   void *user;
 } gpured_options;
@@ -244,9 +246,11 @@ typedef struct gpured_result {
 
 /*
  * What gpured_gemm_reduce_ex does, for each item of the batch:
- *   C(i,j) = sum over k of A(i,k) B(k,j);  V(i,j) = map(alpha C(i,j) + bias_m(i) + bias_n(j));
- *   out(j) = op over i of V(i,j) (axis 0), or out(i) = op over j of V(i,j) (axis 1), for every
- * entry of results. Make one with gpured_default_gemm() and fill in a, b, axis, count and results.
+ *   C(i,j) = sum over k of A(i,k) B(k,j)
+ *   V(i,j) = map(alpha C(i,j) + bias_m(i) + bias_n(j))
+ *   out(j) = op over i of V(i,j) (axis 0), or out(i) = op over j of V(i,j) (axis 1)
+ * the last for every entry of results. Make one with gpured_default_gemm() and fill in a, b, axis,
+ * count and results.
  */
 typedef struct gpured_gemm {
   uint32_t struct_size; /* sizeof(gpured_gemm) of the caller; set by gpured_default_gemm() */
@@ -256,8 +260,7 @@ typedef struct gpured_gemm {
   double alpha;         /* 0 means 1; floats only */
   const gpured_tensor *a; /* [batch..., M, K] */
   const gpured_tensor *b; /* [batch..., K, N], same dtype as a; batch axes broadcast as in NumPy */
-  const gpured_tensor *bias_m; /* NULL or [batch..., M], batch axes broadcast; dtype of a, or f32
-                                  with f16 and bf16; floats only */
+  const gpured_tensor *bias_m; /* NULL or [batch..., M], batch axes broadcast; dtype of a, or f32 */
   const gpured_tensor *bias_n; /* NULL or [batch..., N], likewise */
   const gpured_tensor *c;      /* NULL, or where V is stored: [batch..., M, N] */
   int32_t count;               /* entries of results, 1..GPURED_MAX_RESULTS */
@@ -312,13 +315,16 @@ GPURED__NO_READ GPURED_API gpured_tensor gpured_array(const void *data, gpured_d
  * `out`.
  *
  * out    the kept axes in their order, or all axes with the reduced ones of extent 1; a single
- * result may also be any tensor of one element. Its dtype: docs/ORDER.md section 1 (value ops: a
- * float type for floats, an integer type for integers; mean, norm2, logsumexp, var, std: a float
- * type; argmin, argmax, count_nonzero: i64, or i32 if the extent fits; any, all: an integer type).
- * Any strides that do not make elements of out overlap. axes   0 reduces nothing: each element by
- * itself. Accumulator: docs/ORDER.md section 1. Empty sequences: section 3; argmin and argmax of
- * one are GPURED_ERR_SHAPE. Aliasing: out must not overlap in.  Workspace:
- * gpured_reduce_workspace() bytes.
+ *        result may also be any tensor of one element. Its dtype: docs/ORDER.md section 1 (value
+ *        ops: a float type for floats, an integer type for integers; mean, norm2, logsumexp, var,
+ *        std: a float type; argmin, argmax, count_nonzero: i64, or i32 if the extent fits; any,
+ *        all: an integer type). Strides: each axis must step over all that the finer ones reach.
+ * axes   0 reduces nothing: each element by itself.
+ * Accumulator: docs/ORDER.md section 1. Empty sequences: section 3; argmin and argmax of one are
+ * GPURED_ERR_SHAPE.
+ * Aliasing: out must not overlap in. Interleaved memory is told apart where one stride separates it
+ * (columns of one matrix); other interleavings are refused. Workspace: gpured_reduce_workspace()
+ * bytes.
  */
 GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
                                        const gpured_tensor *out, const gpured_options *options);
@@ -327,9 +333,10 @@ GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, ui
  * Prefix scan of every line of `in` along `axis`. op: SUM PROD MIN MAX LOGSUMEXP.
  *
  * flags  0 or GPURED_SCAN_EXCLUSIVE (z[0] = the result for nothing, z[i] = y[i-1]),
- * GPURED_SCAN_REVERSE (from the last to the first), or both. out    the shape of in; a float type
- * for floats and for LOGSUMEXP, an integer type for integers. Aliasing: out may be exactly in (same
- * data, strides and element size); any other overlap is refused.
+ *        GPURED_SCAN_REVERSE (from the last to the first), or both.
+ * out    the shape of in; a float type for floats and for LOGSUMEXP, an integer type for integers.
+ * Aliasing: out may be exactly in (same data, strides and element size); any other overlap is
+ * refused.
  */
 GPURED_API gpured_status gpured_scan(gpured_op op, const gpured_tensor *in, int axis,
                                      unsigned flags, const gpured_tensor *out,
@@ -423,8 +430,8 @@ GPURED_API gpured_status gpured_selftest(void);
 #endif /* GPURED_H */
 
 #ifdef GPURED_IMPLEMENTATION
-#if !defined(GPURED__NESTED) && \
-    !defined(GPURED__BODY) /* section 11 includes this file again for section 10 alone */
+/* Section 11 includes this file again for section 10 alone. */
+#if !defined(GPURED__NESTED) && !defined(GPURED__BODY)
 #define GPURED__BODY
 
 /* ============================================================================================== */
@@ -436,8 +443,8 @@ GPURED_API gpured_status gpured_selftest(void);
  * modes). Products that must round on their own pass through gpured__keep_*, because compilers fuse
  * a*b+c under -march flags even where a pragma forbids it.
  */
-#if defined(__GNUC__) && \
-    !defined(__clang__) /* arrays of registers filled in unrolled loops look unset to gcc */
+/* Arrays of registers that are filled in unrolled loops look unset to gcc. */
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -450,7 +457,7 @@ GPURED_API gpured_status gpured_selftest(void);
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
     defined(__ASSOCIATIVE_MATH__) || defined(__NO_SIGNED_ZEROS__) || defined(__RECIPROCAL_MATH__)
 #error \
-    "gpured: compile the implementation without -ffast-math, -Ofast and their parts: they change the bits"
+    "gpured: no -ffast-math, -Ofast or parts of them for the implementation: they change the bits"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
 #error \
@@ -2742,9 +2749,8 @@ GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GP
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    GPURED__N(store)
-    (e1 + 1 + i * GPURED__W, GPURED__N(combine)(kernel, GPURED__N(splat)(e2), v[i]));
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
+  (e1 + 1 + i * GPURED__W, GPURED__N(combine)(kernel, GPURED__N(splat)(e2), v[i]));
   for (g = 0; g < GPURED__LANES; ++g) {
     const GPURED__V e = GPURED__N(splat)(e1[g]);
     GPURED__UNROLL
@@ -2898,12 +2904,24 @@ GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, v
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out, sum, e;
   memcpy(&e, before, sizeof e);
-  if (kernel == GPURED__ADD && stream)
-    sum = GPURED__N(scan_tile_inline)(GPURED__ADD, 1, x, y, n, e);
-  else if (kernel == GPURED__ADD)
-    sum = GPURED__N(scan_tile_inline)(GPURED__ADD, 0, x, y, n, e);
-  else
-    sum = GPURED__N(scan_tile_inline)(kernel, 0, x, y, n, e);
+  switch (kernel) {
+#if GPURED__PASS < 100 && GPURED__WIDTH != 0
+    case GPURED__MUL:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, stream, x, y, n, e);
+      break;
+    case GPURED__MIN:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, stream, x, y, n, e);
+      break;
+    case GPURED__MAX:
+      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, stream, x, y, n, e);
+      break;
+    case GPURED__ADD:
+      sum = GPURED__N(scan_tile_inline)(GPURED__ADD, stream, x, y, n, e);
+      break;
+#endif
+    default:
+      sum = GPURED__N(scan_tile_inline)(kernel, 0, x, y, n, e);
+  }
 #if GPURED__X86
   if (stream) _mm_sfence(); /* other threads may look at what went past the cache */
 #endif
@@ -3259,12 +3277,113 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
     for (i = 0; i < n; ++i, p += stride) dst[i] = (GPURED__T)(VALUE); \
   } while (0)
 
+#if GPURED__FLOAT && GPURED__WIDTH != 0
+/* Contiguous 16-bit floats, a vector at a time; returns how many were converted. */
+GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, int half,
+                                           int64_t n) {
+  int64_t i = 0;
+#if GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 64
+  for (; i + 16 <= n; i += 16) {
+    const __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+    _mm512_storeu_ps(dst + i,
+                     half ? _mm512_cvtph_ps(h)
+                          : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)));
+  }
+#elif GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 32
+  for (; i + 8 <= n; i += 8) {
+    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(src + i));
+    _mm256_storeu_ps(dst + i,
+                     half ? _mm256_cvtph_ps(h)
+                          : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)));
+  }
+#endif
+  (void)dst, (void)src, (void)half, (void)n;
+  return i;
+}
+#endif
+
+#if GPURED__WIDTH != 0
+/* Contiguous elements of another type, a vector at a time. */
+#define GPURED__WIDEN(TYPE)                                                     \
+  do {                                                                          \
+    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE)))); \
+    for (; done + GPURED__W <= n; done += GPURED__W) {                          \
+      narrow v;                                                                 \
+      memcpy(&v, (const TYPE *)src + done, sizeof v);                           \
+      GPURED__N(store)(dst + done, __builtin_convertvector(v, GPURED__V));      \
+    }                                                                           \
+  } while (0)
+
+/* What vectors can do of fetch: contiguous elements, unchanged. Returns how many it did. */
+GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
+                                              int64_t n) {
+  int64_t done = 0;
+  switch (dtype) {
+#if GPURED__PASS == 32
+    case GPURED_F32:
+      memcpy(dst, src, (size_t)n * sizeof *dst);
+      return n;
+#elif GPURED__PASS == 64
+    case GPURED_F64:
+      memcpy(dst, src, (size_t)n * sizeof *dst);
+      return n;
+    case GPURED_F32:
+      GPURED__WIDEN(float);
+      break;
+    case GPURED_I32:
+      GPURED__WIDEN(int32_t);
+      break;
+    case GPURED_U32:
+      GPURED__WIDEN(uint32_t);
+      break;
+#else
+    case GPURED_I64:
+    case GPURED_U64:
+      memcpy(dst, src, (size_t)n * sizeof *dst);
+      return n;
+    case GPURED_I32:
+      GPURED__WIDEN(int32_t);
+      break;
+    case GPURED_U32:
+      GPURED__WIDEN(uint32_t);
+      break;
+#if GPURED__W > 2 /* narrower vectors of bytes are no machine type */
+    case GPURED_I8:
+      GPURED__WIDEN(int8_t);
+      break;
+    case GPURED_U8:
+      GPURED__WIDEN(uint8_t);
+      break;
+#endif
+#endif
+#if GPURED__FLOAT
+    case GPURED_F16:
+      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 1, n);
+    case GPURED_BF16:
+      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 0, n);
+#endif
+    default:
+      break;
+  }
+  return done;
+}
+#undef GPURED__WIDEN
+#endif
+
 /* Converts n strided elements of a dtype to the accumulator's type; exact but for 64-bit integers
  * to f64. */
 GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, int64_t stride,
                                    int64_t n, int how) {
   GPURED__T *dst = (GPURED__T *)out;
   int64_t i;
+#if GPURED__WIDTH != 0
+  if (stride == 1 && how != GPURED__NONZERO) {
+    i = GPURED__N(fetch_vectors)(dst, src, dtype, n);
+    src = (const char *)src + i * (int64_t)gpured__dtype_size(dtype);
+    dst += i;
+    n -= i;
+  }
+#endif
   switch (dtype) {
 #if GPURED__FLOAT
     case GPURED_F32:
@@ -3320,6 +3439,8 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
       break;
   }
 #if !GPURED__FLOAT
+  n += dst - (GPURED__T *)out;
+  dst = (GPURED__T *)out;
   if (how == GPURED__NONZERO)
     for (i = 0; i < n; ++i) dst[i] = dst[i] != 0;
   if (how == GPURED__ABS && gpured__is_signed(dtype))
@@ -3346,6 +3467,13 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
   int64_t i;
 #if GPURED__FLOAT
   (void)how;
+  if (stride == 1 && dtype == (GPURED__PASS == 32 ? GPURED_F32 : GPURED_F64)) {
+    for (i = 0; i + GPURED__W <= n; i += GPURED__W)
+      GPURED__N(store)((GPURED__T *)dst + i, GPURED__N(canonical)(GPURED__N(load)(src + i)));
+    dst = (GPURED__T *)dst + i;
+    src += i;
+    n -= i;
+  }
   switch (dtype) {
     case GPURED_F32:
       GPURED__PUT(float, gpured__isnan_f64(src[i]) ? gpured__quiet_nan_f32() : (float)src[i]);
