@@ -74,7 +74,7 @@
  * GPURED_NO_OPENMP       never use OpenMP, even where the compiler has it switched on.
  * GPURED_PARALLEL_BYTES  a call that touches fewer bytes wakes no thread (default 256 KiB).
  * GPURED_NO_SIMD         compile the plain scalar kernels alone.
- * GPURED_HEADER_NAME     what this file is called, if not "gpured.h": the implementation includes it.
+ * GPURED_HEADER_NAME     this file's name, if not "gpured.h": the implementation includes it again.
  */
 #ifdef GPURED_STATIC
 #ifndef GPURED_IMPLEMENTATION
@@ -232,7 +232,7 @@ typedef struct gpured_options {
   void *stream;         /* CUDA: the cudaStream_t */
   void *workspace;      /* 64-byte aligned, for one call at a time; NULL = alloc() or malloc() */
   size_t workspace_bytes; /* 0 without workspace */
-  /* Where memory comes from instead of malloc(), both or neither: 64-byte aligned, NULL = failure. */
+  /* Where memory comes from in place of malloc(): 64-byte aligned, NULL = failure; both or none. */
   void *(*alloc)(void *user, size_t bytes, void *stream);
   void (*dealloc)(void *user, void *ptr, size_t bytes, void *stream);
   void *user;
@@ -512,8 +512,10 @@ GPURED_API gpured_status gpured_selftest(void);
 
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
+#define GPURED__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
+#define GPURED__PREFETCH_WRITE(p) (void)(p)
 #endif
 
 #define GPURED__JOIN2(a, b) a##b
@@ -1717,10 +1719,27 @@ GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) {
   return GPURED__N(as_v)(GPURED__N(as_u)(v) & ~GPURED__CONST_U(GPURED__SIGN));
 }
 
-/* Every NaN as the one that is stored. */
-GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) {
-  return GPURED__N(select)(v == v, v, GPURED__N(splat)(GPURED__S(quiet_nan)()));
+/* v where neither a nor b is NaN, the NaN that is stored elsewhere. */
+GPURED__INLINE GPURED__V GPURED__N(if_number)(GPURED__V a, GPURED__V b, GPURED__V v) {
+  const GPURED__V nan = GPURED__N(splat)(GPURED__S(quiet_nan)());
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  return (GPURED__V)_mm512_mask_mov_ps(
+      (__m512)v, _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q), (__m512)nan);
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  return (GPURED__V)_mm512_mask_mov_pd(
+      (__m512d)v, _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_UNORD_Q), (__m512d)nan);
+#elif GPURED__X86 && GPURED__WIDTH == 32 && GPURED__PASS == 32
+  return (GPURED__V)_mm256_blendv_ps((__m256)v, (__m256)nan,
+                                     _mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q));
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  return (GPURED__V)_mm256_blendv_pd((__m256d)v, (__m256d)nan,
+                                     _mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_UNORD_Q));
+#else
+  return GPURED__N(select)((a == a) & (b == b), v, nan);
+#endif
 }
+
+GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return GPURED__N(if_number)(v, v, v); }
 
 /* The larger of two, where neither is NaN and they are not two zeros: what the hardware does in one
  * step. */
@@ -1746,16 +1765,15 @@ GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
 #endif
 }
 
-/* NaN wins, -0 < +0: as gpured__max_f32 in section 5. min(a, b) = -max(-a, -b) holds here to the
- * bit but for the NaN. */
+/* NaN wins, -0 < +0, as gpured__max_f32 in section 5: the hardware's maximum both ways round agrees but for two zeros, of which
+ * and-ing keeps the positive one, and for NaN. min(a, b) is -max(-a, -b). */
 GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
   return GPURED__S(max)(a, b);
 #else
-  GPURED__UV gt = (GPURED__UV)(a > b), lt = (GPURED__UV)(a < b), eq = (GPURED__UV)(a == b);
-  GPURED__UV ua = (GPURED__UV)a, ub = (GPURED__UV)b;
-  GPURED__UV nan = (GPURED__UV)GPURED__N(splat)(GPURED__S(quiet_nan)());
-  return (GPURED__V)((gt & ua) | (lt & ub) | (eq & ua & ub) | (~(gt | lt | eq) & nan));
+  const GPURED__V m = GPURED__N(max_plain)(a, b), w = GPURED__N(max_plain)(b, a);
+  const GPURED__V both = (GPURED__V)((GPURED__UV)m & (GPURED__UV)w);
+  return GPURED__N(if_number)(a, b, both);
 #endif
 }
 
@@ -2735,22 +2753,28 @@ GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURE
   }
 }
 
-/* The results of 256 elements from H_0, the groups' totals and E_2; returns the total of the block.
- */
-GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                                GPURED__T *totals, GPURED__T e2, GPURED__T *y) {
-  GPURED__T e1[GPURED__LANES + 1];
+/* A group of 16 elements in memory. */
+GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *x) {
   GPURED__V v[GPURED__NV];
-  int g, i;
+  int i;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(totals + i * GPURED__W);
+  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
   GPURED__N(group)(kernel, v);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(x + i * GPURED__W, v[i]);
+}
+
+/* The results of 256 elements from H_0, H_1 of their groups, and E_2. */
+GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
+                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
+  GPURED__T e1[GPURED__LANES + 1];
+  int g, i;
   e1[0] = e2;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
-  (e1 + 1 + i * GPURED__W, GPURED__N(combine)(kernel, GPURED__N(splat)(e2), v[i]));
+  for (i = 0; i < GPURED__NV; ++i)
+    GPURED__N(store)
+    (e1 + 1 + i * GPURED__W,
+     GPURED__N(combine)(kernel, GPURED__N(splat)(e2), GPURED__N(load)(h1 + i * GPURED__W)));
   for (g = 0; g < GPURED__LANES; ++g) {
     const GPURED__V e = GPURED__N(splat)(e1[g]);
     GPURED__UNROLL
@@ -2764,11 +2788,10 @@ GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GP
         GPURED__N(store)(y + at, r);
     }
   }
-  return totals[GPURED__LANES - 1];
 }
 #else
 /* The offset-doubling scan of one group, in place. */
-GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__T *v) {
+GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *v) {
   int o, p;
   for (o = 1; o < GPURED__LANES; o *= 2)
     for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(combine_one)(kernel, v[p - o], v[p]);
@@ -2779,23 +2802,25 @@ GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURE
   int g, i;
   for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, h += GPURED__LANES) {
     for (i = 0; i < GPURED__LANES; ++i) h[i] = x[i];
-    GPURED__N(group)(kernel, h);
+    GPURED__N(group_in_place)(kernel, h);
     totals[g] = h[GPURED__LANES - 1];
   }
 }
 
-GPURED__INLINE GPURED__T GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                                GPURED__T *totals, GPURED__T e2, GPURED__T *y) {
+GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
+                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
   GPURED__T e = e2;
   int i;
   (void)stream;
-  GPURED__N(group)(kernel, totals);
   for (i = 0; i < GPURED__BLOCK; ++i) {
     if (i > 0 && i % GPURED__LANES == 0)
-      e = GPURED__N(combine_one)(kernel, e2, totals[i / GPURED__LANES - 1]);
+      e = GPURED__N(combine_one)(kernel, e2, h1[i / GPURED__LANES - 1]);
+#if GPURED__PASS > 200
+    y[i] = GPURED__M(canonical)(GPURED__N(combine_one)(kernel, e, h[i]));
+#else
     y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
+#endif
   }
-  return totals[GPURED__LANES - 1];
 }
 #endif
 
@@ -2825,34 +2850,49 @@ GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURE
   return lv->count == GPURED__LANES;
 }
 
-/* The last, incomplete block of a tile: filled up, scanned, and its part copied. */
-GPURED__INLINE void GPURED__N(scan_rest)(int kernel, const GPURED__T *x, GPURED__T *y, int64_t n,
-                                         GPURED__T e2) {
-  GPURED__T full[GPURED__BLOCK], h[GPURED__BLOCK], totals[GPURED__LANES];
-  int64_t i;
-  for (i = 0; i < GPURED__BLOCK; ++i) full[i] = i < n ? x[i] : GPURED__N(nothing)(kernel);
-  GPURED__N(scan_groups)(kernel, full, h, totals);
-  (void)GPURED__N(scan_finish)(kernel, 0, h, totals, e2, full);
-  memcpy(y, full, (size_t)n * sizeof *y);
+/* Level 1 and above of a tile: `totals` of the groups of up to 16 blocks become H_1, `tops` H_2. */
+GPURED__INLINE void GPURED__N(scan_totals)(int kernel, GPURED__T *totals, GPURED__T *tops,
+                                           int64_t blocks) {
+  int64_t b;
+  for (b = 0; b < GPURED__LANES; ++b) {
+    if (b < blocks) GPURED__N(group_in_place)(kernel, totals + b * GPURED__LANES);
+    tops[b] =
+        b < blocks ? totals[b * GPURED__LANES + GPURED__LANES - 1] : GPURED__N(nothing)(kernel);
+  }
+  GPURED__N(group_in_place)(kernel, tops);
 }
 
-/* The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a
- * whole one. */
+/*
+ * The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a whole one. First H_0 of all blocks,
+ * then the few totals, then all results: so the waiting is for the totals of the tile, not for those of each block.
+ */
 GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, const GPURED__T *x,
                                                      GPURED__T *y, int64_t n, GPURED__T before) {
-  GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e2;
-  GPURED__N(level) lv;
-  lv.before = before;
-  lv.count = 0;
-  lv.stage[4][0] = before;
-  for (; n >= GPURED__BLOCK; n -= GPURED__BLOCK, x += GPURED__BLOCK, y += GPURED__BLOCK) {
-    GPURED__N(scan_groups)(kernel, x, h, totals);
-    e2 = GPURED__N(level_prefix)(kernel, &lv);
-    (void)GPURED__N(level_add)(kernel, &lv,
-                               GPURED__N(scan_finish)(kernel, stream, h, totals, e2, y));
+  GPURED__T h[GPURED__SCAN_TILE], totals[GPURED__BLOCK], tops[GPURED__LANES], full[GPURED__BLOCK],
+      e2;
+  const int64_t whole = n / GPURED__BLOCK, rest = n % GPURED__BLOCK, blocks = whole + (rest > 0);
+  int64_t b, i;
+  for (b = 0; b < whole; ++b)
+    GPURED__N(scan_groups)
+    (kernel, x + b * GPURED__BLOCK, h + b * GPURED__BLOCK, totals + b * GPURED__LANES);
+  if (rest > 0) {
+    for (i = 0; i < GPURED__BLOCK; ++i)
+      full[i] = i < rest ? x[whole * GPURED__BLOCK + i] : GPURED__N(nothing)(kernel);
+    GPURED__N(scan_groups)(kernel, full, h + whole * GPURED__BLOCK, totals + whole * GPURED__LANES);
   }
-  if (n > 0) GPURED__N(scan_rest)(kernel, x, y, n, GPURED__N(level_prefix)(kernel, &lv));
-  return lv.stage[4][lv.count > 0 ? lv.count - 1 : 0];
+  GPURED__N(scan_totals)(kernel, totals, tops, blocks);
+  for (b = 0; b < blocks; ++b) {
+    e2 = b > 0 ? GPURED__N(combine_one)(kernel, before, tops[b - 1]) : before;
+    if (stream) /* beyond the cache: the next tile is fetched while this one is stored */
+      for (i = 0; i < GPURED__BLOCK; i += 64 / (int64_t)sizeof *x)
+        GPURED__PREFETCH(
+            (const void *)((uintptr_t)x + (size_t)(n + b * GPURED__BLOCK + i) * sizeof *x));
+    GPURED__N(scan_finish)
+    (kernel, stream, h + b * GPURED__BLOCK, totals + b * GPURED__LANES, e2,
+     b < whole ? y + b * GPURED__BLOCK : full);
+  }
+  if (rest > 0) memcpy(y + whole * GPURED__BLOCK, full, (size_t)rest * sizeof *y);
+  return tops[GPURED__LANES - 1];
 }
 
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
@@ -2905,15 +2945,15 @@ GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, v
   GPURED__T *y = (GPURED__T *)out, sum, e;
   memcpy(&e, before, sizeof e);
   switch (kernel) {
-#if GPURED__PASS < 100 && GPURED__WIDTH != 0
+#if (GPURED__PASS < 100 || GPURED__PASS > 200) && GPURED__WIDTH != 0
     case GPURED__MUL:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, stream, x, y, n, e);
+      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, 0, x, y, n, e);
       break;
     case GPURED__MIN:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, stream, x, y, n, e);
+      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, 0, x, y, n, e);
       break;
     case GPURED__MAX:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, stream, x, y, n, e);
+      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, 0, x, y, n, e);
       break;
     case GPURED__ADD:
       sum = GPURED__N(scan_tile_inline)(GPURED__ADD, stream, x, y, n, e);
@@ -4271,6 +4311,7 @@ typedef struct gpured__scan_job {
   int side;   /* lines that are scanned side by side */
   int direct; /* are elements read and written where they lie? */
   int stream; /* past the cache? */
+  int rows;   /* side by side: is a row of them the same bytes in memory? */
 } gpured__scan_job;
 
 /* A line, or several side by side: where they begin. */
@@ -4305,6 +4346,21 @@ GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, i
   return l;
 }
 
+/* n rows of `bytes` bytes whose distances are given; a constant size makes each copy one instruction. */
+GPURED__FUNC void gpured__copy_rows(char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                                    size_t bytes, int64_t n) {
+  if (bytes == 64)
+    for (; n > 0; --n, dst += dst_step, src += src_step) {
+      if (n > 24) GPURED__PREFETCH(src + 24 * src_step);
+      if (n > 24) GPURED__PREFETCH_WRITE(dst + 24 * dst_step);
+      memcpy(dst, src, 64);
+    }
+  else if (bytes == 32)
+    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, 32);
+  else
+    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, bytes);
+}
+
 /* Elements [start, start + n) of the lines as elements of the scan. */
 GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__scan_lines *l,
                                     int64_t start, int64_t n, void *dst) {
@@ -4317,6 +4373,10 @@ GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__s
   if (job->side == 1) {
     job->k->fetch(values, in, p->in_dtype, stride, n, p->fetch);
     job->s->expand(dst, values, n);
+    return;
+  }
+  if (job->rows && l->count == job->side) {
+    gpured__copy_rows((char *)dst, (int64_t)job->s->size, in, stride * size, job->s->size, n);
     return;
   }
   if (l->count < job->side) memset(dst, 0, (size_t)n * job->s->size);
@@ -4337,6 +4397,11 @@ GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__sc
   if (job->side == 1) {
     job->s->collapse(values, results, n);
     job->k->put(out, p->out_dtype, stride, values, n, p->fetch);
+    return;
+  }
+  if (job->rows && l->count == job->side) {
+    gpured__copy_rows(out, stride * size, (const char *)results, (int64_t)job->s->size,
+                      job->s->size, n);
     return;
   }
   for (i = 0; i < n; ++i)
@@ -4516,8 +4581,8 @@ GPURED__FUNC void gpured__choose_side(gpured__plan *p, gpured__scan_job *job,
 
 GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   const gpured__level *level = gpured__get_level();
-  static const int32_t native[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
   gpured__scan_job job;
+  int native;
   int64_t tasks = p->outputs, width;
   double bytes = (double)p->outputs * (double)p->n *
                  (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
@@ -4528,12 +4593,13 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   job.s = p->kernel == GPURED__LSE ? level->scan_lse[p->acc] : level->scan[p->acc];
   job.side = 1;
   if (threads == 1 || p->outputs >= threads) gpured__choose_side(p, &job, level);
+  native = gpured__is_native(p) && gpured__dtype_size(p->out_dtype) == job.k->size &&
+           gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
   job.direct =
-      job.side == 1 && p->kernel != GPURED__LSE && !(p->flags & GPURED_SCAN_EXCLUSIVE) &&
-      gpured__is_native(p) &&
-      gpured__dtype_size(p->out_dtype) == gpured__dtype_size(native[p->acc]) &&
-      gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64) &&
+      native && job.side == 1 && p->kernel != GPURED__LSE && !(p->flags & GPURED_SCAN_EXCLUSIVE) &&
       (p->n == 1 || (p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1));
+  job.rows = native && job.side > 1 && p->kept[p->kept_count - 1].stride[GPURED__IN] == 1 &&
+             p->kept[p->kept_count - 1].stride[GPURED__OUT] == 1;
   job.stream = job.direct && bytes > (double)GPURED__STREAM_BYTES && (uintptr_t)p->out % 64 == 0 &&
                p->outputs == 1;
 #if GPURED__OPENMP
