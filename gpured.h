@@ -1468,7 +1468,7 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__FLOAT (GPURED__PASS == 32 || GPURED__PASS == 64)
 
 /* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. */
-#if GPURED__WIDTH == 0
+#if GPURED__WIDTH == 0 || (GPURED__X86 && GPURED__WIDTH == 16)
 #define GPURED__UNROLL
 #elif defined(__clang__)
 #define GPURED__UNROLL _Pragma("clang loop unroll(full)")
@@ -1765,8 +1765,9 @@ GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
 #endif
 }
 
-/* NaN wins, -0 < +0, as gpured__max_f32 in section 5: the hardware's maximum both ways round agrees but for two zeros, of which
- * and-ing keeps the positive one, and for NaN. min(a, b) is -max(-a, -b). */
+/* NaN wins, -0 < +0, as gpured__max_f32 in section 5: the hardware's maximum both ways round agrees
+ * but for two zeros, of which and-ing keeps the positive one, and for NaN. min(a, b) is -max(-a,
+ * -b). */
 GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
   return GPURED__S(max)(a, b);
@@ -2771,10 +2772,9 @@ GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED_
   int g, i;
   e1[0] = e2;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    GPURED__N(store)
-    (e1 + 1 + i * GPURED__W,
-     GPURED__N(combine)(kernel, GPURED__N(splat)(e2), GPURED__N(load)(h1 + i * GPURED__W)));
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
+  (e1 + 1 + i * GPURED__W,
+   GPURED__N(combine)(kernel, GPURED__N(splat)(e2), GPURED__N(load)(h1 + i * GPURED__W)));
   for (g = 0; g < GPURED__LANES; ++g) {
     const GPURED__V e = GPURED__N(splat)(e1[g]);
     GPURED__UNROLL
@@ -2863,8 +2863,9 @@ GPURED__INLINE void GPURED__N(scan_totals)(int kernel, GPURED__T *totals, GPURED
 }
 
 /*
- * The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a whole one. First H_0 of all blocks,
- * then the few totals, then all results: so the waiting is for the totals of the tile, not for those of each block.
+ * The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a
+ * whole one. First H_0 of all blocks, then the few totals, then all results: so the waiting is for
+ * the totals of the tile, not for those of each block.
  */
 GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, const GPURED__T *x,
                                                      GPURED__T *y, int64_t n, GPURED__T before) {
@@ -2872,9 +2873,8 @@ GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, con
       e2;
   const int64_t whole = n / GPURED__BLOCK, rest = n % GPURED__BLOCK, blocks = whole + (rest > 0);
   int64_t b, i;
-  for (b = 0; b < whole; ++b)
-    GPURED__N(scan_groups)
-    (kernel, x + b * GPURED__BLOCK, h + b * GPURED__BLOCK, totals + b * GPURED__LANES);
+  for (b = 0; b < whole; ++b) GPURED__N(scan_groups)
+  (kernel, x + b * GPURED__BLOCK, h + b * GPURED__BLOCK, totals + b * GPURED__LANES);
   if (rest > 0) {
     for (i = 0; i < GPURED__BLOCK; ++i)
       full[i] = i < rest ? x[whole * GPURED__BLOCK + i] : GPURED__N(nothing)(kernel);
@@ -4346,7 +4346,8 @@ GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, i
   return l;
 }
 
-/* n rows of `bytes` bytes whose distances are given; a constant size makes each copy one instruction. */
+/* n rows of `bytes` bytes whose distances are given; a constant size makes each copy one
+ * instruction. */
 GPURED__FUNC void gpured__copy_rows(char *dst, int64_t dst_step, const char *src, int64_t src_step,
                                     size_t bytes, int64_t n) {
   if (bytes == 64)
