@@ -1803,20 +1803,39 @@ GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
   return GPURED__N(select)(d < GPURED__CONST(CUT), zero, p);
 }
 
-/* log(z) for finite z >= 1, section 8. One value at a time: it runs once for each result. */
-GPURED__FUNC GPURED__T GPURED__N(log)(GPURED__T z) {
+/* log(z) for finite z >= 1, section 8. */
+GPURED__INLINE GPURED__V GPURED__N(log_all)(GPURED__V z) {
   const GPURED__U *k = GPURED__JOIN(gpured__constants_, GPURED__TN), *l = GPURED__S(log_l);
-  const int shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN);
-  int i = GPURED__JOIN(GPURED__LOG_TOP_, GPURED__TN);
-  GPURED__U ix = GPURED__S(bits)(z) - k[GPURED__SQRT_HALF], mask = ((GPURED__U)1 << shift) - 1;
-  GPURED__T e = (GPURED__T)(ix >> shift),
-            w = GPURED__S(from_bits)((ix & mask) + k[GPURED__SQRT_HALF]);
-  GPURED__T f = w - 1, s = f / (w + 1), q = GPURED__S(mul)(s, s), p = GPURED__S(from_bits)(l[i]);
-  while (--i >= 1) p = GPURED__S(fma)(p, q, GPURED__S(from_bits)(l[i]));
-  p = GPURED__S(mul)(p, q);
-  p = GPURED__S(fma)(s, p, 2 * s);
-  p = GPURED__S(fma)(e, GPURED__S(from_bits)(k[GPURED__LN2_LO]), p);
-  return GPURED__S(fma)(e, GPURED__S(from_bits)(k[GPURED__LN2_HI]), p);
+  enum {
+    shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN),
+    top = GPURED__JOIN(GPURED__LOG_TOP_, GPURED__TN)
+  };
+  const int by = shift;
+  const GPURED__UV half = GPURED__CONST_U(k[GPURED__SQRT_HALF]),
+                   mask = GPURED__CONST_U(((GPURED__U)1 << shift) - 1);
+  const GPURED__UV ix = GPURED__N(as_u)(z) - half;
+  const GPURED__V one = GPURED__N(splat)(1), w = GPURED__N(as_v)((ix & mask) + half), f = w - one;
+  const GPURED__V s = f / (w + one), q = GPURED__N(mul)(s, s);
+#if GPURED__WIDTH == 0
+  const GPURED__V e = (GPURED__T)(ix >> by);
+#else
+  const GPURED__V e = __builtin_convertvector((GPURED__N(mask))(ix >> by), GPURED__V);
+#endif
+  GPURED__V p = GPURED__N(splat)(GPURED__S(from_bits)(l[top]));
+  int i;
+  GPURED__UNROLL
+  for (i = top - 1; i >= 1; --i)
+    p = GPURED__N(fma)(p, q, GPURED__N(splat)(GPURED__S(from_bits)(l[i])));
+  p = GPURED__N(mul)(p, q);
+  p = GPURED__N(fma)(s, p, s + s);
+  p = GPURED__N(fma)(e, GPURED__CONST(LN2_LO), p);
+  return GPURED__N(fma)(e, GPURED__CONST(LN2_HI), p);
+}
+
+GPURED__FUNC GPURED__T GPURED__N(log)(GPURED__T z) {
+  GPURED__T y[GPURED__W];
+  GPURED__N(store)(y, GPURED__N(log_all)(GPURED__N(splat)(z)));
+  return y[0];
 }
 #else
 GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return v; }
@@ -2252,6 +2271,24 @@ GPURED__FUNC GPURED__T GPURED__N(extreme)(int kernel, const GPURED__T *x, int64_
 
 /* ---- 10.4  Many short sequences ---- */
 
+/* The extreme of each column, by the fast step where it is certain (see four_blocks_extreme). */
+GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v, int64_t rows) {
+  GPURED__V m = v[0];
+  int64_t l;
+#if GPURED__FLOAT
+  GPURED__V s = m;
+  if (kernel == GPURED__MIN) m = GPURED__N(neg)(m);
+  for (l = 1; l < rows; ++l) {
+    m = GPURED__N(max_plain)(m, kernel == GPURED__MIN ? GPURED__N(neg)(v[l]) : v[l]);
+    s = s + v[l];
+  }
+  if (!GPURED__N(any)((s != s) | (m == 0))) return kernel == GPURED__MIN ? GPURED__N(neg)(m) : m;
+  m = v[0];
+#endif
+  for (l = 1; l < rows; ++l) m = GPURED__N(combine)(kernel, m, v[l]);
+  return m;
+}
+
 /* Lanes of one sequence of n <= 256 elements, folded down to one vector: the steps of the fold that
  * are not narrower. */
 GPURED__INLINE GPURED__V GPURED__N(short_lanes)(int kernel, const GPURED__T *x, int64_t n) {
@@ -2294,7 +2331,7 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
                                            int64_t rows, int64_t n, GPURED__T *out) {
   GPURED__V v[GPURED__W];
-  GPURED__T lanes[GPURED__LANES];
+  GPURED__T last[GPURED__W];
   int64_t r = 0;
   int i;
   if (stride == n && n <= GPURED__W && (n & (n - 1)) == 0) { /* several rows in one vector */
@@ -2312,16 +2349,57 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
       GPURED__N(store)(out + r, GPURED__N(fold_across)(kernel, v, GPURED__W));
     }
   }
-  for (; r < rows; ++r) {
-    GPURED__N(block)(kernel, lanes, x + r * stride, x + r * stride, n);
-    out[r] = GPURED__N(fold)(kernel, lanes);
+  if (r == rows) return;
+  for (i = 0; i < GPURED__W; ++i) /* the last ones, fewer than a vector has elements */
+    v[i] = r + i < rows ? GPURED__N(short_lanes)(kernel, x + (r + i) * stride, n) : v[0];
+  GPURED__N(store)(last, GPURED__N(fold_across)(kernel, v, GPURED__W));
+  for (i = 0; r + i < rows; ++i) out[r + i] = last[i];
+}
+
+#if GPURED__FLOAT
+/* Logsumexp of as many rows as a vector has elements, side by side: n <= 256 elements each, one
+ * block. */
+GPURED__INLINE GPURED__V GPURED__N(lse_across)(GPURED__V *v, int n) {
+  const GPURED__V zero = GPURED__N(splat)(0), m = GPURED__N(extreme_block)(GPURED__MAX, v, n);
+  GPURED__V y;
+  int i, h;
+  for (i = 0; i < n; ++i) v[i] = GPURED__N(exp)(v[i] - m);
+  for (i = n; i < GPURED__LANES; ++i) v[i] = GPURED__N(splat)(GPURED__N(neutral)(GPURED__ADD));
+  for (i = GPURED__LANES; i < n; ++i) v[i % GPURED__LANES] = v[i % GPURED__LANES] + v[i];
+  for (h = GPURED__LANES / 2; h > 0; h /= 2)
+    for (i = 0; i < h; ++i) v[i] = v[i] + v[i + h];
+  y = m + GPURED__N(log_all)(v[0]);
+  return GPURED__N(select)(m - m == zero, y, m); /* m where it is not finite */
+}
+
+GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int64_t rows, int64_t n,
+                                        GPURED__T *out) {
+  GPURED__V v[GPURED__BLOCK];
+  GPURED__T column[GPURED__W];
+  int64_t r, i;
+  int c, count;
+  for (r = 0; r < rows; r += count) {
+    count = (int)gpured__min_i64(GPURED__W, rows - r);
+    for (i = 0; i < n; ++i) {
+      for (c = 0; c < GPURED__W; ++c) column[c] = x[(r + (c < count ? c : 0)) * stride + i];
+      v[i] = GPURED__N(load)(column);
+    }
+    GPURED__N(store)(column, GPURED__N(lse_across)(v, (int)n));
+    memcpy(out + r, column, (size_t)count * sizeof *out);
   }
 }
+#endif
 
 GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
                                   int64_t n, void *out) {
   const GPURED__T *p = (const GPURED__T *)x;
   GPURED__T *y = (GPURED__T *)out;
+#if GPURED__FLOAT
+  if (kernel == GPURED__LSE) {
+    GPURED__N(rows_lse)(p, stride, rows, n, y);
+    return;
+  }
+#endif
   GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
 }
 
@@ -3129,24 +3207,6 @@ GPURED__INLINE GPURED__V GPURED__N(fold_block)(int kernel, GPURED__V *v, int64_t
   for (h = GPURED__GEMM_BLOCK / 2; h > 0; h /= 2)
     for (l = 0; l < h; ++l) v[l] = GPURED__N(combine)(kernel, v[l], v[l + h]);
   return v[0];
-}
-
-/* The extreme of each column, by the fast step where it is certain (see four_blocks_extreme). */
-GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v, int64_t rows) {
-  GPURED__V m = v[0];
-  int64_t l;
-#if GPURED__FLOAT
-  GPURED__V s = m;
-  if (kernel == GPURED__MIN) m = GPURED__N(neg)(m);
-  for (l = 1; l < rows; ++l) {
-    m = GPURED__N(max_plain)(m, kernel == GPURED__MIN ? GPURED__N(neg)(v[l]) : v[l]);
-    s = s + v[l];
-  }
-  if (!GPURED__N(any)((s != s) | (m == 0))) return kernel == GPURED__MIN ? GPURED__N(neg)(m) : m;
-  m = v[0];
-#endif
-  for (l = 1; l < rows; ++l) m = GPURED__N(combine)(kernel, m, v[l]);
-  return m;
 }
 
 /* The best of each column and its row, the first of equals; the first NaN before all. */
@@ -4152,7 +4212,8 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
 }
 
 GPURED__INLINE int gpured__wants_rows(const gpured__plan *p) {
-  return p->n <= GPURED__BLOCK && p->kernel < GPURED__ARG_MIN && !p->weight && gpured__is_direct(p);
+  return p->n <= GPURED__BLOCK && (p->kernel < GPURED__ARG_MIN || p->kernel == GPURED__LSE) &&
+         !p->weight && gpured__is_direct(p);
 }
 
 GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *job, int threads) {
