@@ -5658,10 +5658,10 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   if ((st = gpured__check_gemm(g, call.query)) != GPURED_OK) return st;
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
-  if (call.other) return GPURED_ERR_UNSUPPORTED; /* no kernels there yet */
   threads = gpured__gemm_threads(&plan, &call.o);
   gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);
   if (layout.total == SIZE_MAX) return GPURED_ERR_OVERFLOW;
+  if (call.other) return GPURED_ERR_UNSUPPORTED; /* no kernels there yet */
   if (bytes) {
     *bytes = layout.total;
     return GPURED_OK;
