@@ -13,8 +13,8 @@
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
  * by one thread in ascending order, blocks meet in the adjacent-pair tree by shuffles, in shared
  * memory and in a second launch, and what does not exist is a neutral element, which changes no bit
- * of its partner. Every floating-point operation is PTX that says how it rounds, so no compiler flag
- * fuses or flushes anything.
+ * of its partner. Every floating-point operation is PTX that says how it rounds, so no compiler
+ * flag fuses or flushes anything.
  */
 #define GPURED_IMPLEMENTATION
 #define GPURED__DRIVERS /* sections 4 to 9 are all that is needed here */
@@ -40,16 +40,16 @@ namespace {
  * The arithmetic of docs/ORDER.md section 0 as PTX, in overloads for float, double and uint64_t.
  * Comparisons and conversions too, because -ftz=true would flush subnormals in those of C.
  */
-#define GPURED__BINARY(name, f32, f64)                       \
-  GPURED__DEV float name(float a, float b) {                 \
-    float r;                                                 \
-    asm(f32 " %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));      \
-    return r;                                                \
-  }                                                          \
-  GPURED__DEV double name(double a, double b) {              \
-    double r;                                                \
-    asm(f64 " %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));      \
-    return r;                                                \
+#define GPURED__BINARY(name, f32, f64)                  \
+  GPURED__DEV float name(float a, float b) {            \
+    float r;                                            \
+    asm(f32 " %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); \
+    return r;                                           \
+  }                                                     \
+  GPURED__DEV double name(double a, double b) {         \
+    double r;                                           \
+    asm(f64 " %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b)); \
+    return r;                                           \
   }
 GPURED__BINARY(add, "add.rn.f32", "add.rn.f64")
 GPURED__BINARY(sub, "sub.rn.f32", "sub.rn.f64")
@@ -83,20 +83,20 @@ GPURED__DEV double root(double x) {
   return r;
 }
 
-#define GPURED__COMPARE(name, rel)                                                        \
-  GPURED__DEV bool name(float a, float b) {                                               \
-    int r;                                                                                \
-    asm("{ .reg .pred p; setp." rel ".f32 p, %1, %2; selp.s32 %0, 1, 0, p; }"             \
-        : "=r"(r)                                                                         \
-        : "f"(a), "f"(b));                                                                \
-    return r != 0;                                                                        \
-  }                                                                                       \
-  GPURED__DEV bool name(double a, double b) {                                             \
-    int r;                                                                                \
-    asm("{ .reg .pred p; setp." rel ".f64 p, %1, %2; selp.s32 %0, 1, 0, p; }"             \
-        : "=r"(r)                                                                         \
-        : "d"(a), "d"(b));                                                                \
-    return r != 0;                                                                        \
+#define GPURED__COMPARE(name, rel)                                            \
+  GPURED__DEV bool name(float a, float b) {                                   \
+    int r;                                                                    \
+    asm("{ .reg .pred p; setp." rel ".f32 p, %1, %2; selp.s32 %0, 1, 0, p; }" \
+        : "=r"(r)                                                             \
+        : "f"(a), "f"(b));                                                    \
+    return r != 0;                                                            \
+  }                                                                           \
+  GPURED__DEV bool name(double a, double b) {                                 \
+    int r;                                                                    \
+    asm("{ .reg .pred p; setp." rel ".f64 p, %1, %2; selp.s32 %0, 1, 0, p; }" \
+        : "=r"(r)                                                             \
+        : "d"(a), "d"(b));                                                    \
+    return r != 0;                                                            \
   }
 GPURED__COMPARE(less, "lt")
 GPURED__COMPARE(equal, "eq")
@@ -193,8 +193,8 @@ __device__ __forceinline__ double quiet_nan<double>() {
 template <class T>
 GPURED__DEV T negated(T x) {
   T r;
-  set_bits(&r, (decltype(bits_of(x)))(bits_of(x) ^ ((decltype(bits_of(x)))1
-                                                     << (8 * sizeof(T) - 1))));
+  set_bits(&r,
+           (decltype(bits_of(x)))(bits_of(x) ^ ((decltype(bits_of(x)))1 << (8 * sizeof(T) - 1))));
   return r;
 }
 
@@ -327,9 +327,9 @@ template <class T>
 GPURED__DEV T load_any(const char *base, int64_t index, int dtype) {
   T x = 0;
   switch (dtype) {
-#define GPURED__CASE(D)                                                                       \
-  case D:                                                                                     \
-    widen<D>(((const typename stored<D>::S *)base)[index], &x);                               \
+#define GPURED__CASE(D)                                         \
+  case D:                                                       \
+    widen<D>(((const typename stored<D>::S *)base)[index], &x); \
     break;
     GPURED__CASE(GPURED_F32)
     GPURED__CASE(GPURED_F64)
@@ -407,17 +407,19 @@ GPURED__DEV void store_any(char *p, int dtype, uint64_t x) {
 }
 
 static __device__ int size_of(int dtype) {
-  return dtype <= GPURED_F64 ? 4 * dtype
-                             : (dtype <= GPURED_BF16 ? 2 : (dtype <= GPURED_U8 ? 1 : (dtype <= GPURED_U32 ? 4 : 8)));
+  return dtype <= GPURED_F64
+             ? 4 * dtype
+             : (dtype <= GPURED_BF16 ? 2
+                                     : (dtype <= GPURED_U8 ? 1 : (dtype <= GPURED_U32 ? 4 : 8)));
 }
 
 /* ============================================================================================== */
 /* 3  Operations                                                                                  */
 /* ============================================================================================== */
 /*
- * The kernels of gpured.h section 8 come down to seven, because bits of an element can be masked and
- * flipped before it is used: absolute values are a mask, minima are maxima of flipped values. A node
- * is what a subtree of blocks has become: 16 lanes, or for the last three one value.
+ * The kernels of gpured.h section 8 come down to seven, because bits of an element can be masked
+ * and flipped before it is used: absolute values are a mask, minima are maxima of flipped values.
+ * A node is what a subtree of blocks has become: 16 lanes, or for the last three one value.
  */
 enum { K_ADD, K_SQUARE, K_MUL, K_MAX, K_ARG, K_LSE, K_MOMENTS };
 
@@ -478,7 +480,9 @@ GPURED__DEV float lowest(float) { return negated(infinity<float>()); }
 GPURED__DEV double lowest(double) { return negated(infinity<double>()); }
 GPURED__DEV uint64_t lowest(uint64_t) { return 0; }
 GPURED__DEV float nothing(float) { return __uint_as_float(0x80000000u); }
-GPURED__DEV double nothing(double) { return __longlong_as_double((long long)0x8000000000000000ull); }
+GPURED__DEV double nothing(double) {
+  return __longlong_as_double((long long)0x8000000000000000ull);
+}
 GPURED__DEV uint64_t nothing(uint64_t) { return 0; }
 
 /* What an absent lane or subtree is. */
@@ -678,8 +682,8 @@ struct reader {
 template <class T>
 GPURED__DEV T element(const reader &r, int64_t i) {
   const job &j = *r.j;
-  int64_t at = j.line_count <= 1 ? i * r.stride
-                                 : gpured__offset(j.line, j.line_count, i, GPURED__IN);
+  int64_t at =
+      j.line_count <= 1 ? i * r.stride : gpured__offset(j.line, j.line_count, i, GPURED__IN);
   T x = load_any<T>(r.base, at, j.in_dtype);
   adjust(&x, j.how);
   return x;
@@ -711,8 +715,7 @@ template <int K, class T, class R>
 GPURED__DEV T wide_reduce(const R &source, int64_t i, int64_t end, int lane, unsigned mask) {
   T a[4];
 #pragma unroll
-  for (int b = 0; b < 4; ++b)
-    a[b] = lane_of_block<K, T>(source, i + b * GPURED__BLOCK, end, lane);
+  for (int b = 0; b < 4; ++b) a[b] = lane_of_block<K, T>(source, i + b * GPURED__BLOCK, end, lane);
   a[0] = combined<K>(combined<K>(a[0], a[1]), combined<K>(a[2], a[3]));
   return __shfl_sync(mask, folded<K>(mask, a[0]), 0, GPURED__LANES);
 }
@@ -723,8 +726,8 @@ struct any_unit { /* folds: thread l has lane l of the node */
   typedef T N;
   enum { UNIT = GPURED__BLOCK };
   GPURED__DEV N node(const reader &r, int64_t i, int64_t end, int lane, unsigned) {
-    return lane_of_block<K, T>(
-        [&](int64_t e) { return prepared<K>(element<T>(r, e), *r.j); }, i, end, lane);
+    return lane_of_block<K, T>([&](int64_t e) { return prepared<K>(element<T>(r, e), *r.j); }, i,
+                               end, lane);
   }
 };
 
@@ -791,10 +794,10 @@ GPURED__DEV void finish_half(const job &j, int64_t sequence, T a, int lane, unsi
   a = folded<K>(mask, a);
   if (lane == 0) store_result<K>(j, sequence, a);
 }
-#define GPURED__FINISH_HALF(node)                                                              \
-  template <int K, class T>                                                                    \
+#define GPURED__FINISH_HALF(node)                                                               \
+  template <int K, class T>                                                                     \
   GPURED__DEV void finish_half(const job &j, int64_t sequence, node<T> a, int lane, unsigned) { \
-    if (lane == 0) store_result<K>(j, sequence, a);                                            \
+    if (lane == 0) store_result<K>(j, sequence, a);                                             \
   }
 GPURED__FINISH_HALF(arg_node)
 GPURED__FINISH_HALF(pair_node)
@@ -833,8 +836,9 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
 /* 5  Reduce: the nodes of segments                                                               */
 /* ============================================================================================== */
 /*
- * The second launch, where sequences were cut: the tree over the segments of each. A slot of threads
- * (16 for lanes, one otherwise) takes 16 neighbouring nodes at a time; what is missing is neutral.
+ * The second launch, where sequences were cut: the tree over the segments of each. A slot of
+ * threads (16 for lanes, one otherwise) takes 16 neighbouring nodes at a time; what is missing is
+ * neutral.
  */
 enum { FINISH_THREADS = 512, FINISH_MOST = 4096 };
 
@@ -852,7 +856,8 @@ GPURED__DEV void let_next_launch() {
 }
 
 template <int A, int K>
-static __global__ void __launch_bounds__(FINISH_THREADS) reduce_finish(const job j, const int slots_log2) {
+static __global__ void __launch_bounds__(FINISH_THREADS)
+    reduce_finish(const job j, const int slots_log2) {
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, SLOTS = FINISH_THREADS / LANES };
   after_launch_before();
@@ -914,24 +919,30 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  * another: while one computes, the others' copies are under way. Three ways to share a tile:
  *
  *   ROWS_EACH   rows of at most 256 bytes, a row for each thread
- *   ROWS_SOME   a row is up to a tile; SIZE threads (the bytes of an element) own each block of 256,
+ *   ROWS_SOME   a row is up to a tile; SIZE threads (bytes of an element) own each block of 256,
  *               since a row of 16 lanes is 16 bytes for each of them
  *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
  */
 enum { ROWS_EACH, ROWS_SOME, ROWS_LONG };
-enum { ROWS_WARPS = 4, TILE_VECTORS = 512, TILE_BYTES = 8192, ROWS_TILES_LOG2 = 7, ROWS_MOST_LOG2 = 10 };
+enum {
+  ROWS_WARPS = 4,
+  TILE_VECTORS = 512,
+  TILE_BYTES = 8192,
+  ROWS_TILES_LOG2 = 7,
+  ROWS_MOST_LOG2 = 10
+};
 enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
 
 struct rows {
   int mode;
-  int width;          /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
-  int width_log2;     /* or -1 */
-  int blocks;         /* of a tile */
-  int row_log2;       /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
-  int unit_log2;      /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
-  int dense;          /* rows follow each other without gaps, in memory as in the tile */
-  int tiles_log2;     /* LONG: tiles of a segment */
-  int64_t row_tiles;  /* LONG: tiles of a row */
+  int width;         /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
+  int width_log2;    /* or -1 */
+  int blocks;        /* of a tile */
+  int row_log2;      /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
+  int unit_log2;     /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
+  int dense;         /* rows follow each other without gaps, in memory as in the tile */
+  int tiles_log2;    /* LONG: tiles of a segment */
+  int64_t row_tiles; /* LONG: tiles of a row */
 };
 
 GPURED__DEV void copy_16(void *shared, const char *global) {
@@ -1110,10 +1121,9 @@ struct each_of<A, D, K_MOMENTS> {
   GPURED__DEV moments_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     moments_node<T> n;
     n.n = j.n;
-    n.mean = quotient(reduce_each<K_ADD, D, T>(w, stage, block, j.how, [](T x) { return x; }),
-                      (T)j.n);
-    n.m2 = reduce_each<K_SQUARE, D, T>(w, stage, block, j.how,
-                                       [&](T x) { return sub(x, n.mean); });
+    n.mean =
+        quotient(reduce_each<K_ADD, D, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
+    n.m2 = reduce_each<K_SQUARE, D, T>(w, stage, block, j.how, [&](T x) { return sub(x, n.mean); });
     return n;
   }
 };
@@ -1125,7 +1135,7 @@ template <int D, class T>
 struct piece {
   enum { P = stored<D>::SIZE, V = 16 / P };
   const char *stage;
-  int slot; /* vector of row 0 */
+  int slot;                   /* vector of row 0 */
   int width_log2, count, how; /* count: rows that exist */
   __device__ __forceinline__ void read(int r, T *x) const {
     uint4 q = *(const uint4 *)(stage + 16 * swizzled<P>(slot + r * P, width_log2));
@@ -1337,7 +1347,8 @@ GPURED__DEV int rows_left(int64_t left, int before) {
 
 /* Tiles of rows that fit in them: each group of blocks is a row. */
 template <int A, int D, int K>
-GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage, int t) {
+GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage,
+                           int t) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { P = unit::P, V = unit::V, GROUPS = 32 / P };
@@ -1379,7 +1390,8 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int64_t tile, const char
   join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1, GROUPS);
 }
 
-/* The best of a long row's tile joins the warp's best so far; its place is looked up only if it wins. */
+/* The best of a long row's tile joins the warp's best so far; its place is looked up only if it
+ * wins. */
 template <int A, int D>
 GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char *stage, int t,
                           arg_node<typename acc<A>::T> *best) {
@@ -1436,8 +1448,8 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
 
 /* Loads a tile of a long row and waits for it. */
 template <int A, int D>
-GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, char *stage,
-                            int t) {
+GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
+                            char *stage, int t) {
   load_run<stored<D>::SIZE, ROWS_LONG>(base + tile * TILE_BYTES,
                                        j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
                                        w.width_log2, stage, t);
@@ -1445,8 +1457,8 @@ GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64
   __syncwarp();
 }
 
-/* The tree over the tiles of a segment, whose nodes lie in shared memory; the result is in the first
- * PN threads of the block. */
+/* The tree over the tiles of a segment, whose nodes lie in shared memory; the result is in the
+ * first PN threads of the block. */
 template <int K, int LANES, class N>
 GPURED__DEV void join_tiles(N *nodes, int count) {
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
@@ -1526,7 +1538,14 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_rows(const job 
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
  * COLS_SHORT elements) are read whole by one thread for V columns.
  */
-enum { COLS_THREADS = 256, COLS_ACROSS_LOG2 = 4, COLS_MOST_LOG2 = 4, COLS_BATCH = 16, COLS_SHORT = 64, COLS_FEW = 8 };
+enum {
+  COLS_THREADS = 256,
+  COLS_ACROSS_LOG2 = 4,
+  COLS_MOST_LOG2 = 4,
+  COLS_BATCH = 16,
+  COLS_SHORT = 64,
+  COLS_FEW = 8
+};
 
 struct cols {
   int64_t width;     /* columns; the last kept axis, of stride 1 */
@@ -1539,7 +1558,9 @@ struct cols {
 };
 
 /* Where the order does not matter a thread keeps one node instead of a counter. */
-__host__ __device__ constexpr bool cols_free(int a, int k) { return a == GPURED__U64 || k == K_MAX || k == K_ARG; }
+__host__ __device__ constexpr bool cols_free(int a, int k) {
+  return a == GPURED__U64 || k == K_MAX || k == K_ARG;
+}
 
 template <int D>
 struct strip {
@@ -1645,7 +1666,8 @@ static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job 
   typedef typename kind<A, K>::N N;
   enum { V = strip<D>::V, LANES = kind<A, K>::LANES, FREE = cols_free(A, K) };
   extern __shared__ __align__(128) char space[];
-  N *mine = (N *)space + threadIdx.x; /* [level][i][thread] while feeding, then [deep][lane][column] */
+  N *mine =
+      (N *)space + threadIdx.x; /* [level][i][thread] while feeding, then [deep][lane][column] */
   const int across = 1 << c.across_log2, tx = (int)threadIdx.x & (across - 1);
   const int lane = (int)threadIdx.x >> c.across_log2 & 15;
   const int deep = (int)threadIdx.x >> (c.across_log2 + 4), depth = 1 << c.deep_log2;
@@ -1708,8 +1730,9 @@ static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job 
   }
 }
 
-/* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth first, so
- * that few values are kept. Lane l of step s stands for itself and all lanes that fold into it. */
+/* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
+ * first, so that few values are kept. Lane l of step s stands for itself and all lanes that fold
+ * into it. */
 template <int A, int D, int K>
 struct short_column {
   typedef typename acc<A>::T T;
@@ -1853,7 +1876,8 @@ static __global__ void __launch_bounds__(256) reduce_short_cols(const job j, con
   enum { V = column::V };
   typename column::N result[V];
   const int64_t strips = c.width / V, all = j.outputs / V;
-  for (int64_t k = (int64_t)blockIdx.x * 256 + threadIdx.x; k < all; k += (int64_t)gridDim.x * 256) {
+  for (int64_t k = (int64_t)blockIdx.x * 256 + threadIdx.x; k < all;
+       k += (int64_t)gridDim.x * 256) {
     const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     column::template run<MOST>(j, base, c.row_bytes, result);
@@ -1870,12 +1894,13 @@ static __global__ void __launch_bounds__(256) reduce_short_cols(const job j, con
 /* 8  Scan                                                                                        */
 /* ============================================================================================== */
 /*
- * One pass over memory. A block of threads takes a tile of SCAN_CHUNK * chunks elements, the scan's
- * groups of the levels 0, 1 and 2, into shared memory; a thread scans groups of 16, half a warp the
- * next level by shuffles, and again. Above that, tiles look back: each publishes its chunks' totals,
- * the one that completes a group of 16 the group's, and so on; a tile reads at most 15 values of each
- * level, all in one go. A value travels in 8-byte words, 4 of it and a flag, so that no fence is
- * needed. Tiles are numbered by a ticket, so a tile waits only for tiles that have started.
+ * One pass over memory. A block of threads takes a tile of SCAN_CHUNK * chunks elements, the
+ * scan's groups of the levels 0, 1 and 2, into shared memory; a thread scans groups of 16, half a
+ * warp the next level by shuffles, and again. Above that, tiles look back: each publishes its
+ * chunks' totals, the one that completes a group of 16 the group's, and so on; a tile reads at
+ * most 15 values of each level, all in one go. A value travels in 8-byte words, 4 of it and a
+ * flag, so that no fence is needed. Tiles are numbered by a ticket, so a tile waits only for tiles
+ * that have started.
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  */
@@ -1894,7 +1919,8 @@ struct line_scan {
   double empty_real;
   uint64_t empty_integer;
   unsigned long long *state; /* the ticket, then words */
-  int64_t level_at[SCAN_LEVELS], level_count[SCAN_LEVELS], last_at; /* in values, level_count a line */
+  int64_t level_at[SCAN_LEVELS], level_count[SCAN_LEVELS],
+      last_at; /* in values, level_count a line */
 };
 
 template <int A, int K>
@@ -2107,7 +2133,8 @@ GPURED__DEV void load_elements(const line_scan &a, const tile_map &map,
 }
 
 /* Where a flat tile begins, in elements, and how many there are from there. */
-GPURED__DEV int64_t flat_place(const line_scan &a, const tile_map &map, int operand, int64_t *count) {
+GPURED__DEV int64_t flat_place(const line_scan &a, const tile_map &map, int operand,
+                               int64_t *count) {
   const int64_t most = (int64_t)a.chunks * SCAN_CHUNK;
   *count = a.lines_log2 < 0 ? a.j.n - map.from : (a.j.outputs - map.line) * a.j.n;
   if (*count > most) *count = most;
@@ -2167,7 +2194,8 @@ GPURED__DEV void load_same(const line_scan &a, const tile_map &map,
   copies_wait();
 }
 
-/* Which dtypes an accumulator meets: floats, or integers, which only logsumexp turns into floats. */
+/* Which dtypes an accumulator meets: floats, or integers, which only logsumexp turns into
+ * floats. */
 __host__ __device__ constexpr bool scan_reads(int a, int k, int d) {
   return a == GPURED__U64   ? d > GPURED_BF16
          : a == GPURED__F32 ? d <= GPURED_BF16 && d != GPURED_F64
@@ -2196,9 +2224,9 @@ GPURED__DEV void load_scan_tile(const line_scan &a, const tile_map &map,
     return;
   }
   switch (a.j.in_dtype) {
-#define GPURED__CASE(D)                                              \
-  case D:                                                            \
-    some_load<A, K, D, scan_reads(A, K, D)>::run(a, map, tile);      \
+#define GPURED__CASE(D)                                         \
+  case D:                                                       \
+    some_load<A, K, D, scan_reads(A, K, D)>::run(a, map, tile); \
     break;
     GPURED__CASE(GPURED_F32)
     GPURED__CASE(GPURED_F64)
@@ -2214,7 +2242,8 @@ GPURED__DEV void load_scan_tile(const line_scan &a, const tile_map &map,
   }
 }
 
-/* What a tile waits for: the values before its own of each level, two levels at a time in a warp. */
+/* What a tile waits for: the values before its own of each level, two levels at a time in a
+ * warp. */
 template <class E>
 struct look_back_values {
   E x[SCAN_ROUNDS];
@@ -2240,8 +2269,9 @@ struct look_back_values {
   }
 };
 
-/* E_3 of a tile's chunks, by the first warp. What other tiles need from this one it shows as soon as
- * it can: a group's total depends on its own level alone. own: the total of chunk i, in thread i. */
+/* E_3 of a tile's chunks, by the first warp. What other tiles need from this one it shows as
+ * soon as it can: a group's total depends on its own level alone. own: the total of chunk i, in
+ * thread i. */
 template <int A, int K>
 GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk, int have,
                            typename scanned<A, K>::E own, typename scanned<A, K>::E *before) {
@@ -2271,7 +2301,8 @@ GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk
     ends = level == 0 || place_here == 15;
     if (ends && level + 1 < a.levels && t == 0)
       show(a.state,
-           a.level_at[level + 1] + line * a.level_count[level + 1] + (first_chunk >> 4 * (level + 1)),
+           a.level_at[level + 1] + line * a.level_count[level + 1] +
+               (first_chunk >> 4 * (level + 1)),
            up);
   }
   own = from_thread(own, (t - place) & 31, 32);
@@ -2345,7 +2376,7 @@ GPURED__DEV void store_flat(const line_scan &a, const tile_map &map,
   const int slot = a.lines_log2 < 0 ? a.chunks * SCAN_CHUNK : SCAN_CHUNK >> a.lines_log2;
   for (int e = (int)threadIdx.x * V; e < count; e += SCAN_THREADS * V) {
     __align__(16) S raw[V];
-    E x[V + 1]; /* the results of elements e - 1, e, ... */
+    E x[V + 1];                               /* the results of elements e - 1, e, ... */
     const bool start = (e & (slot - 1)) == 0; /* of a line, or of the tile */
     read_some<E, V>(tile, e, x + 1);
 #pragma unroll
@@ -2406,7 +2437,8 @@ GPURED__DEV void store_same(const line_scan &a, const tile_map &map,
 #pragma unroll
     for (int i = 0; i < PER; ++i)
       y[i] = canonical(scanned<A, K>::leave(combined<K>(before, x[i]), a.j));
-    store_vector<T, PER>(to + v * PER, y, count - v * PER < PER ? (int)(count - v * PER) : (int)PER);
+    store_vector<T, PER>(to + v * PER, y,
+                         count - v * PER < PER ? (int)(count - v * PER) : (int)PER);
   }
 }
 
@@ -2437,8 +2469,8 @@ GPURED__DEV void store_scan_tile(const line_scan &a, const tile_map &map,
   }
 }
 
-/* Groups of 16 by one thread each, groups of those by half a warp: H_0 goes back to the tile, H_1 of a
- * thread's groups to h1. */
+/* Groups of 16 by one thread each, groups of those by half a warp: H_0 goes back to the tile,
+ * H_1 of a thread's groups to h1. */
 template <int A, int K, int CHUNKS>
 GPURED__DEV void scan_groups(const line_scan &a, typename scanned<A, K>::E *tile,
                              typename scanned<A, K>::E *totals, int place,
@@ -2536,8 +2568,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
 /* ============================================================================================== */
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
-/* What an error of the runtime means to a caller. It is taken off the runtime's record, so that it is
- * not met again by somebody else. */
+/* What an error of the runtime means to a caller. It is taken off the runtime's record, so that
+ * it is not met again by somebody else. */
 static gpured_status status_of(cudaError_t error) {
   if (error == cudaSuccess) return GPURED_OK;
   (void)cudaGetLastError();
@@ -2555,10 +2587,10 @@ static gpured_status status_of(cudaError_t error) {
   }
 }
 
-#define GPURED__TRY(call)                                   \
-  do {                                                      \
-    gpured_status try_status = status_of(call);             \
-    if (try_status != GPURED_OK) return try_status;         \
+#define GPURED__TRY(call)                           \
+  do {                                              \
+    gpured_status try_status = status_of(call);     \
+    if (try_status != GPURED_OK) return try_status; \
   } while (0)
 
 /* The device that a call runs on, made current for its time. */
@@ -2604,10 +2636,10 @@ static int available(void) {
 }
 
 static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
-                     size_t shared, void **arguments) {
+                            size_t shared, void **arguments) {
   if (shared > 40 * 1024)
-    GPURED__TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)shared));
+    GPURED__TRY(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
   return status_of(cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3((unsigned)threads),
                                     arguments, shared, m->stream));
 }
@@ -2659,7 +2691,7 @@ static gpured_status take(const gpured__call *call, const machine *m, size_t byt
 }
 
 static gpured_status give_back(const gpured__call *call, const machine *m, const scratch *s,
-                        gpured_status st) {
+                               gpured_status st) {
   gpured_status freed = GPURED_OK;
   if (s->kind == 1) call->o.dealloc(call->o.user, s->start, s->bytes, call->o.stream);
   if (s->kind == 2) freed = status_of(cudaFreeAsync(s->start, m->stream));
@@ -2689,7 +2721,7 @@ enum { ROUTE_EMPTY, ROUTE_ANY, ROUTE_READ };
 
 struct reduction {
   job j;
-  int acc, kind, dtype; /* dtype: as kernels know it, by size where only that matters */
+  int acc, kind, dtype;    /* dtype: as kernels know it, by size where only that matters */
   int route, how, threads; /* how: which reading kernel */
   int64_t blocks;
   size_t shared, workspace;
@@ -2815,10 +2847,10 @@ static const void *rows_kernel(int how) {
 
 template <int A, int D>
 static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                            \
-  case K:                                                                          \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                         \
-    if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;               \
+#define GPURED__CASE(K)                                                                  \
+  case K:                                                                                \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
+    if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
     if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
     return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
   switch (k) {
@@ -2938,11 +2970,12 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->mode = vectors <= 16 ? ROWS_EACH : ROWS_SOME;
   w->blocks = w->mode == ROWS_EACH ? TILE_VECTORS / w->width / 32 * 32
                                    : TILE_VECTORS / w->width / (32 / size) * (32 / size);
-  w->dense = (int64_t)w->width << w->row_log2 == vectors &&
-             (r->j.kept_count == 0 ||
-              (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
+  w->dense =
+      (int64_t)w->width << w->row_log2 == vectors &&
+      (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
   r->shared = ROWS_SHARED;
-  r->blocks = gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
+  r->blocks =
+      gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
   if (r->blocks > INT32_MAX - 1) r->blocks = INT32_MAX - 1;
 }
 
@@ -2965,7 +2998,8 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
     ++w->tiles_log2;
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
-  r->shared = ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+  r->shared =
+      ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
@@ -3042,7 +3076,8 @@ static int choose_cols(const machine *m, reduction *r) {
   memset(c, 0, sizeof *c);
   c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
   if (choose_short_cols(r, width, size)) return 1;
-  if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size)) return 0;
+  if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size))
+    return 0;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->width = width;
   c->across_log2 = log2_up(width / v);
@@ -3061,7 +3096,8 @@ static int choose_cols(const machine *m, reduction *r) {
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
   r->shared = cols_free(r->acc, r->kind) ? nodes : nodes * (size_t)(c->blocks_log2 + 1);
   r->blocks = r->j.outputs / width * c->tiles * r->j.segments;
-  if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST || r->shared + 1024 > (size_t)m->shared) {
+  if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
+      r->shared + 1024 > (size_t)m->shared) {
     r->j.segments = 1;
     return 0;
   }
@@ -3093,9 +3129,9 @@ static gpured_status run_empty(const machine *m, const gpured__plan *p, reductio
   void *arguments[] = {&r->j, is_integer ? (void *)&integer : (void *)&real};
   gpured__empty_value(p, &integer, &real);
   if (blocks > 65535) blocks = 65535;
-  return launch(m,
-                is_integer ? (const void *)store_empty<uint64_t> : (const void *)store_empty<double>,
-                blocks, 256, 0, arguments);
+  return launch(
+      m, is_integer ? (const void *)store_empty<uint64_t> : (const void *)store_empty<double>,
+      blocks, 256, 0, arguments);
 }
 
 static gpured_status run_finish(const machine *m, reduction *r) {
@@ -3110,7 +3146,8 @@ static gpured_status run_finish(const machine *m, reduction *r) {
 }
 
 /* Runs a reduction whose tensors are the device's. */
-static gpured_status run_reduction(const machine *m, const gpured__plan *p, reduction *r, char *memory) {
+static gpured_status run_reduction(const machine *m, const gpured__plan *p, reduction *r,
+                                   char *memory) {
   void *arguments[2];
   const void *kernel;
   gpured_status st;
@@ -3244,7 +3281,7 @@ struct staged {
   int64_t stride[2 * GPURED_MAX_NDIM];     /* as they are on the host */
   int count, operand;
   int64_t size, total, lo, elements; /* bytes of one; in all; the first; in the copy */
-  int whole; /* the copy is the span */
+  int whole;                         /* the copy is the span */
   size_t pad;
   char *host, *device;
 };
@@ -3265,8 +3302,8 @@ static void measure(staged *s, gpured__plan *p, int operand, const void *host, i
     if (stride < 0) s->lo += (n - 1) * stride;
     if (stride > 0) hi += (n - 1) * stride;
   }
-  s->whole = operand == GPURED__OUT ? hi - s->lo + 1 == s->total
-                                    : hi - s->lo < 2 * s->total + 65536;
+  s->whole =
+      operand == GPURED__OUT ? hi - s->lo + 1 == s->total : hi - s->lo < 2 * s->total + 65536;
   s->elements = s->whole ? hi - s->lo + 1 : s->total;
   s->pad = (size_t)((uintptr_t)(s->host + (s->whole ? s->lo * s->size : 0)) % STAGE_ALIGN);
 }
@@ -3359,10 +3396,9 @@ static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
   return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
 }
 
-
 static gpured_status on_copies(const machine *m, const gpured__plan *p, const gpured__call *call,
-                        gpured_status (*run)(const machine *, const gpured__plan *,
-                                             const gpured__call *)) {
+                               gpured_status (*run)(const machine *, const gpured__plan *,
+                                                    const gpured__call *)) {
   gpured__plan copy = *p;
   staged in, out;
   gpured_status st, freed;
@@ -3385,7 +3421,8 @@ static gpured_status on_copies(const machine *m, const gpured__plan *p, const gp
 /* ============================================================================================== */
 /* 13  The table                                                                                  */
 /* ============================================================================================== */
-static gpured_status reduce_on_device(const machine *m, const gpured__plan *p, const gpured__call *call) {
+static gpured_status reduce_on_device(const machine *m, const gpured__plan *p,
+                                      const gpured__call *call) {
   reduction r;
   scratch s;
   gpured_status st;
@@ -3395,7 +3432,8 @@ static gpured_status reduce_on_device(const machine *m, const gpured__plan *p, c
   return give_back(call, m, &s, run_reduction(m, p, &r, s.start));
 }
 
-static gpured_status scan_on_device(const machine *m, const gpured__plan *p, const gpured__call *call) {
+static gpured_status scan_on_device(const machine *m, const gpured__plan *p,
+                                    const gpured__call *call) {
   scan_launch launched;
   scratch s;
   gpured_status st;
@@ -3405,9 +3443,10 @@ static gpured_status scan_on_device(const machine *m, const gpured__plan *p, con
   return give_back(call, m, &s, run_scan(m, &launched, s.start));
 }
 
-static gpured_status run_where_it_lies(const machine *m, const gpured__plan *p, const gpured__call *call,
-                                gpured_status (*run)(const machine *, const gpured__plan *,
-                                                     const gpured__call *)) {
+static gpured_status run_where_it_lies(const machine *m, const gpured__plan *p,
+                                       const gpured__call *call,
+                                       gpured_status (*run)(const machine *, const gpured__plan *,
+                                                            const gpured__call *)) {
   gpured_status st = GPURED_OK;
   if (call->device == GPURED_CPU) return on_copies(m, p, call, run);
   if (p->n > 0) st = check_pointer(m, p->in);
@@ -3415,7 +3454,8 @@ static gpured_status run_where_it_lies(const machine *m, const gpured__plan *p, 
   return st != GPURED_OK ? st : run(m, p, call);
 }
 
-/* What a query answers does not depend on where data will lie: it is enough for whichever kernel. */
+/* What a query answers does not depend on where data will lie: it is enough for whichever
+ * kernel. */
 static size_t most_workspace(const machine *m, const gpured__plan *p) {
   reduction r;
   size_t bytes;

@@ -102,8 +102,8 @@ static int csv;
 static void ceilings(void) {
   const size_t bytes = (size_t)4 << 30;
   double t = time_of([&](int) {
-    read_all<<<(unsigned)(bytes / 16 / 4096), 512, 0, stream>>>((const uint4 *)in_memory, bytes / 16,
-                                                                (uint32_t *)scratch);
+    read_all<<<(unsigned)(bytes / 16 / 4096), 512, 0, stream>>>((const uint4 *)in_memory,
+                                                                bytes / 16, (uint32_t *)scratch);
   });
   read_ceiling = (double)bytes / t;
   t = time_of([&](int) {
@@ -131,8 +131,8 @@ static void report(const char *name, double bytes, double us, double ceiling, do
   if (csv)
     printf("%s,%.2f,%.1f,%.4f,%.2f\n", name, us, rate / 1e3, rate / ceiling, peer_us);
   else if (peer_us > 0)
-    printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling   CUB %10.2f us, time ratio %.2f\n", name, us,
-           rate / 1e3, rate / ceiling, peer_us, us / peer_us);
+    printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling   CUB %10.2f us, time ratio %.2f\n", name,
+           us, rate / 1e3, rate / ceiling, peer_us, us / peer_us);
   else
     printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling\n", name, us, rate / 1e3, rate / ceiling);
   fflush(stdout);
@@ -178,7 +178,8 @@ static double peer_reduce(int op, int dtype, int64_t rows, int64_t cols, int axi
     });
   }
   if (rows * cols > (int64_t)1 << 31) return 0;
-  auto begin = thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), offset_of{cols});
+  auto begin =
+      thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), offset_of{cols});
   if (cub::DeviceSegmentedReduce::Sum(NULL, need, x, y, rows, begin, begin + 1, stream)) return 0;
   return time_of([&](int) {
     cub::DeviceSegmentedReduce::Sum(scratch, need, x, y, rows, begin, begin + 1, stream);
@@ -218,7 +219,8 @@ static size_t turns_for(size_t bytes) {
   return bytes >= L2_MANY ? 1 : std::min(turns, in_bytes / bytes);
 }
 
-static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int64_t cols, int axis) {
+static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int64_t cols,
+                         int axis) {
   const int out = op == GPURED_ARGMAX ? GPURED_I64 : dtype == GPURED_I8 ? GPURED_I64 : dtype;
   const size_t bytes = (size_t)(rows * cols) * gpured_dtype_size((gpured_dtype)dtype);
   const size_t turns = turns_for(bytes);
@@ -316,7 +318,8 @@ static const scan_row scan_rows[] = {
 
 int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--csv") == 0) csv = 1;
+    if (strcmp(argv[i], "--csv") == 0)
+      csv = 1;
     else if (argv[i][0] == '-') {
       fprintf(stderr, "usage: %s [--csv] [part of a case's name...]\n", argv[0]);
       return 1;

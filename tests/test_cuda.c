@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN(call) CHECK((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaPeekAtLastError()))
+#define RUN(call) \
+  CHECK((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaPeekAtLastError()))
 
 /* A copy of a host tensor on the device, with its layout; shift: elements off the alignment. */
 typedef struct copy {
@@ -78,11 +79,12 @@ static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t
 /* Shapes for each way through the kernels: a row for each thread, some rows to a tile, long rows, rows
  * in segments, columns wide, narrow and short; and rows that do not begin at 16 bytes. */
 static void test_device_reduce(gpured_backend backend) {
-  static const int64_t shapes[][2] = {{1000, 8},   {3001, 16},  {777, 64},   {515, 100},  {300, 256},
-                                      {99, 1024},  {40, 1500},  {5, 4096},   {3, 100000}, {1, 3000000},
-                                      {5000, 4},   {70000, 64}, {64, 4096},  {4, 40000},  {33, 1028},
-                                      {2049, 132}, {1, 16},     {900001, 4}, {2, 262148}};
-  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16, GPURED_I8, GPURED_I32};
+  static const int64_t shapes[][2] = {
+      {1000, 8},  {3001, 16},  {777, 64},    {515, 100},  {300, 256},  {99, 1024}, {40, 1500},
+      {5, 4096},  {3, 100000}, {1, 3000000}, {5000, 4},   {70000, 64}, {64, 4096}, {4, 40000},
+      {33, 1028}, {2049, 132}, {1, 16},      {900001, 4}, {2, 262148}};
+  static const int dtypes[] = {GPURED_F32,  GPURED_F64, GPURED_F16,
+                               GPURED_BF16, GPURED_I8,  GPURED_I32};
   int i, j, k;
   (void)backend;
   for (i = 0; i < COUNT(shapes); ++i)
@@ -96,8 +98,8 @@ static void test_device_reduce(gpured_backend backend) {
       }
 }
 
-static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags, int shift,
-                       int in_place) {
+static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
+                       int shift, int in_place) {
   int64_t shape[2];
   box in, got, want;
   copy din, dout;
@@ -132,10 +134,12 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
 }
 
 static void test_device_scan(gpured_backend backend) {
-  static const int64_t shapes[][2] = {{1, 5000000}, {3, 100000}, {500, 1024}, {77, 256}, {300, 16},
-                                      {9, 4096},    {5, 4097},   {1000, 7},   {40, 70000}, {2000, 40}};
+  static const int64_t shapes[][2] = {{1, 5000000}, {3, 100000}, {500, 1024}, {77, 256},
+                                      {300, 16},    {9, 4096},   {5, 4097},   {1000, 7},
+                                      {40, 70000},  {2000, 40}};
   static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MAX, GPURED_LOGSUMEXP};
-  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_I32, GPURED_I64, GPURED_U8};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16,
+                               GPURED_I32, GPURED_I64, GPURED_U8};
   int i, j, k;
   (void)backend;
   for (i = 0; i < COUNT(shapes); ++i)
@@ -143,9 +147,11 @@ static void test_device_scan(gpured_backend backend) {
       for (k = 0; k < COUNT(ops); ++k) {
         int place = (i + j) % 2 && usual_output(ops[k], dtypes[j]) == dtypes[j];
         if (shapes[i][0] * shapes[i][1] > 1000000 && (j + k) % 4 != 0) continue;
-        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)(i + j + k) % 4, 0, place);
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)(i + j + k) % 4, 0,
+                   place);
         scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k % 4, 1, 0);
-        if (shapes[i][0] > 1) scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)j % 4, 0, place);
+        if (shapes[i][0] > 1)
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)j % 4, 0, place);
       }
 }
 
@@ -230,8 +236,10 @@ static void replay(int times, int space) {
   make_pending(&p, MANY + 321, 7);
   o = stream_options(p.stream);
   if (space) {
-    CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &bytes) == GPURED_OK, "query");
-    CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &more) == GPURED_OK, "query");
+    CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &bytes) == GPURED_OK,
+          "query");
+    CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &more) == GPURED_OK,
+          "query");
     bytes = bytes > more ? bytes : more;
     CHECK(bytes > 0, "neither call wants a workspace");
     RUN(cudaMalloc(&workspace, bytes));
@@ -329,17 +337,22 @@ static void test_memory(gpured_backend backend) {
   both_calls(&p, &o);
   RUN(cudaStreamSynchronize(p.stream));
   check_pending(&p, "memory from hooks");
-  CHECK(h.allocs == 2 && h.frees == 2 && h.live == 0, "%d allocations, %d freed", h.allocs, h.frees);
+  CHECK(h.allocs == 2 && h.frees == 2 && h.live == 0, "%d allocations, %d freed", h.allocs,
+        h.frees);
   h.fail = 1;
-  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_ALLOC, "a hook that fails");
+  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_ALLOC,
+        "a hook that fails");
   h.fail = h.allocs = 0;
-  CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &bytes) == GPURED_OK, "query");
-  CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &more) == GPURED_OK, "query");
+  CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &bytes) == GPURED_OK,
+        "query");
+  CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &more) == GPURED_OK,
+        "query");
   RUN(cudaMalloc((void **)&space, bytes + more));
   RUN(cudaMemset(space, 0xcd, bytes + more));
   o.workspace = space;
   o.workspace_bytes = bytes - 1;
-  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_WORKSPACE, "one byte too few");
+  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_WORKSPACE,
+        "one byte too few");
   o.workspace_bytes = bytes > more ? bytes : more;
   both_calls(&p, &o);
   RUN(cudaStreamSynchronize(p.stream));
@@ -358,16 +371,20 @@ static void test_contract(gpured_backend backend) {
   o = stream_options(p.stream);
   host = p.in.t;
   bad = p.din.t;
-  CHECK(gpured_reduce(GPURED_SUM, &host, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED, "host and device mixed");
+  CHECK(gpured_reduce(GPURED_SUM, &host, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED,
+        "host and device mixed");
   o.backend = GPURED_BACKEND_CPU;
-  CHECK(gpured_reduce(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED, "the CPU on device memory");
+  CHECK(gpured_reduce(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED,
+        "the CPU on device memory");
   o.backend = GPURED_BACKEND_AUTO;
   bad.data = p.in.t.data;
-  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_ARG, "host memory called the device's");
+  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_ARG,
+        "host memory called the device's");
   bad = p.din.t;
   bad.device_id = 1000;
   p.dsum.t.device_id = 1000;
-  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_NO_BACKEND, "a device that is not there");
+  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_NO_BACKEND,
+        "a device that is not there");
   p.dsum.t.device_id = 0;
   CHECK(cudaPeekAtLastError() == cudaSuccess, "an error was left behind");
   both_calls(&p, &o);
