@@ -11,7 +11,8 @@ PKGCONFDIR ?= $(LIBDIR)/pkgconfig
 CFLAGS     ?= -O2 -g
 CXXFLAGS   ?= $(CFLAGS)
 OPENMP     ?= auto
-CUDA       ?= auto
+# The CUDA backend is being built: it is made when it is asked for.
+CUDA       ?= 0
 WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy build
@@ -106,8 +107,18 @@ ifeq ($(HAVE_CUDA),1)
   CUDALIBDIR ?= $(firstword $(wildcard $(CUDADIR)/lib64) $(CUDADIR)/lib)
   CUDA_OBJ   := $(BUILD)/obj/gpured_cuda.o
   NVCCFLAGS  ?= -O2
+  # Machine code for the GPU that is there; without one for these, and PTX for what comes after them.
+  HAVE_GPU   := $(if $(shell nvidia-smi -L 2>/dev/null),1)
+  CUDA_ARCHS ?= $(if $(HAVE_GPU),native,75 80 90)
+  NVCC_ARCH  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUDA_ARCHS),\
+                  -gencode=arch=compute_$(a),code=sm_$(a)) \
+                  -gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)))
+  NVCC_HOST  := -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
+  NVCC_LIB    = $(NVCC) -std=c++17 --threads 0 $(NVCC_ARCH) $(NVCCFLAGS) $(NVCC_HOST)
   LIB_CC     += -DGPURED_CUDA
-  LIBS       += -L$(CUDALIBDIR) -lcudart
+  CUDA_LIBS  := -lcudart_static -ldl -lrt -lpthread
+  LIBS       += -L$(CUDALIBDIR) $(CUDA_LIBS)
+  TEST_CUDA  := -DTEST_CUDA -isystem $(CUDADIR)/include
 endif
 LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 
@@ -115,7 +126,7 @@ LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 # only when one of the commands it holds has changed.
 FLAGS := $(BUILD)/flags
 ifneq ($(filter-out clean help uninstall format-check,$(or $(MAKECMDGOALS),all)),)
-  FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC) $(NVCCFLAGS) $(LDFLAGS) $(LIBS))
+  FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC_LIB) $(LDFLAGS) $(LIBS))
   ifneq ($(FLAGS_NOW),$(if $(wildcard $(FLAGS)),$(strip $(file <$(FLAGS)))))
     $(shell mkdir -p $(BUILD))
     $(file >$(FLAGS),$(FLAGS_NOW))
@@ -132,7 +143,7 @@ $(BUILD)/obj/gpured_omp.o: gpured_omp.c $(FLAGS)
 
 $(BUILD)/obj/gpured_cuda.o: gpured_cuda.cu gpured.h $(FLAGS)
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCCFLAGS) -DGPURED_CUDA -Xcompiler -fPIC,-fvisibility=hidden -c $< -o $@
+	$(NVCC_LIB) -c $< -o $@
 
 $(LIB_A): $(LIB_OBJ)
 	rm -f $@
@@ -158,7 +169,7 @@ SUITE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter %.c,$(SUITE_SRC))) \
 
 $(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(SUITE_CPP),-DTEST_CXX) $(call DEPS,$<) -c $< -o $@
+	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(SUITE_CPP),-DTEST_CXX) $(TEST_CUDA) $(call DEPS,$<) -c $< -o $@
 
 $(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
 	@mkdir -p $(@D)
@@ -178,6 +189,13 @@ BENCHLIBS ?= -ldl
 $(BENCH): $(BENCH_SRC) $(wildcard bench/*.h) gpured.h $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D)
 	$(PROG_CC) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) $(BENCHLIBS) -o $@
+
+# The GPU's rows, beside CUB and the memory's own speed.
+CUDA_BENCH := $(if $(HAVE_CUDA),$(if $(wildcard bench/bench_cuda.cu),$(BUILD)/bench/gpured-bench-cuda))
+$(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu $(LIB_A) $(FLAGS)
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 $(NVCC_ARCH) $(NVCCFLAGS) -DBENCH_PEERS $< $(LIB_A) \
+	  $(if $(OMPFLAG),-Xcompiler $(OMPFLAG)) -o $@
 
 -include $(wildcard $(BUILD)/obj/*.d)
 
@@ -209,9 +227,10 @@ check-golden: $(ALONE)
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
 
-ifneq ($(BENCH_SRC),)
-bench: $(BENCH)
-	@$(BENCH) $(BENCHFLAGS)
+ifneq ($(filter 1,$(CUDA))$(BENCH_SRC),)
+bench: $(if $(BENCH_SRC),$(BENCH)) $(if $(filter 1,$(CUDA)),$(CUDA_BENCH))
+	@$(if $(BENCH_SRC),$(BENCH) $(BENCHFLAGS),:)
+	@$(if $(filter 1,$(CUDA)),$(CUDA_BENCH) $(BENCHFLAGS),:)
 else
 bench:
 	@echo 'make bench: bench/ holds no C file, there is nothing to run' >&2; exit 1
@@ -239,7 +258,7 @@ install: lib $(NPY)
 	  -e 's|@LIBDIR@|$(call under_prefix,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	  -e 's|@BACKENDS@|cpu$(if $(HAVE_CUDA), cuda)|' \
 	  -e 's|@CUDALIBDIR@|$(if $(HAVE_CUDA),cudalibdir=$(CUDALIBDIR)\n)|' \
-	  -e 's|@LIBS_PRIVATE@|$(strip $(OMPFLAG) $(if $(HAVE_CUDA),-L$${cudalibdir} -lcudart) -lm)|' \
+	  -e 's|@LIBS_PRIVATE@|$(strip $(OMPFLAG) $(if $(HAVE_CUDA),-L$${cudalibdir} $(CUDA_LIBS)) -lm)|' \
 	  gpured.pc.in >$(DESTDIR)$(PKGCONFDIR)/gpured.pc
 	chmod 644 $(DESTDIR)$(PKGCONFDIR)/gpured.pc
 	$(if $(NPY),$(INSTALL) -m 755 $(NPY) $(DESTDIR)$(BINDIR)/gpured-npy)
@@ -250,7 +269,7 @@ uninstall:
 # Removes what this file builds, by name, so that a BUILD which also holds other things loses nothing.
 clean:
 	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
-	  $(EXAMPLES) $(SUITE) $(ALONE) $(BENCH) $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
+	  $(EXAMPLES) $(SUITE) $(ALONE) $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
 	@for d in /obj/tests /obj /examples /tests /bench ''; do \
 	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
 
@@ -273,5 +292,6 @@ help:
 	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin'
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
-	@echo 'CUDA=auto|0|1       the CUDA backend; auto: where gpured_cuda.cu and nvcc are there'
+	@echo 'CUDA=0|1|auto       the CUDA backend (default 0); auto: where nvcc is there'
+	@echo 'CUDA_ARCHS="75 80 90"  GPUs to make code for; default: the one that is there, or these'
 	@echo 'WERROR=0            compiler warnings are no errors'

@@ -486,6 +486,15 @@ GPURED_API gpured_status gpured_selftest(void);
 #define GPURED__RESTRICT
 #endif
 
+/* The CUDA unit includes sections 4 to 9 alone and sets these two, so that the device compiles the
+ * same scalars and the same constants. */
+#ifndef GPURED__SCALAR
+#define GPURED__SCALAR GPURED__INLINE
+#endif
+#ifndef GPURED__NUMBERS
+#define GPURED__NUMBERS static const
+#endif
+
 /* Vector code: one body, compiled for each of these levels and chosen at run time (section 11). */
 #if GPURED__GNU && (defined(__x86_64__) || (defined(__i386__) && defined(__SSE2__))) && \
     !defined(GPURED_NO_SIMD)
@@ -597,53 +606,53 @@ GPURED__INLINE void gpured__mode_leave(gpured__mode m) {
  * are rounded from a double, in which every f32 is exact, so that there is one rounding whatever
  * the accumulator.
  */
-GPURED__INLINE uint32_t gpured__bits_f32(float x) {
+GPURED__SCALAR uint32_t gpured__bits_f32(float x) {
   uint32_t u;
   memcpy(&u, &x, 4);
   return u;
 }
 
-GPURED__INLINE float gpured__from_bits_f32(uint32_t u) {
+GPURED__SCALAR float gpured__from_bits_f32(uint32_t u) {
   float x;
   memcpy(&x, &u, 4);
   return x;
 }
 
-GPURED__INLINE uint64_t gpured__bits_f64(double x) {
+GPURED__SCALAR uint64_t gpured__bits_f64(double x) {
   uint64_t u;
   memcpy(&u, &x, 8);
   return u;
 }
 
-GPURED__INLINE double gpured__from_bits_f64(uint64_t u) {
+GPURED__SCALAR double gpured__from_bits_f64(uint64_t u) {
   double x;
   memcpy(&x, &u, 8);
   return x;
 }
 
-GPURED__INLINE int gpured__isnan_f32(float x) {
+GPURED__SCALAR int gpured__isnan_f32(float x) {
   return (gpured__bits_f32(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-GPURED__INLINE int gpured__isnan_f64(double x) {
+GPURED__SCALAR int gpured__isnan_f64(double x) {
   return (gpured__bits_f64(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
 }
 
 /* NaN, infinity: everything whose exponent is all ones. */
-GPURED__INLINE int gpured__isfinite_f32(float x) {
+GPURED__SCALAR int gpured__isfinite_f32(float x) {
   return (gpured__bits_f32(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-GPURED__INLINE int gpured__isfinite_f64(double x) {
+GPURED__SCALAR int gpured__isfinite_f64(double x) {
   return (gpured__bits_f64(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 
-GPURED__INLINE float gpured__quiet_nan_f32(void) { return gpured__from_bits_f32(0x7fc00000u); }
-GPURED__INLINE double gpured__quiet_nan_f64(void) {
+GPURED__SCALAR float gpured__quiet_nan_f32(void) { return gpured__from_bits_f32(0x7fc00000u); }
+GPURED__SCALAR double gpured__quiet_nan_f64(void) {
   return gpured__from_bits_f64(0x7ff8000000000000u);
 }
-GPURED__INLINE float gpured__infinity_f32(void) { return gpured__from_bits_f32(0x7f800000u); }
-GPURED__INLINE double gpured__infinity_f64(void) {
+GPURED__SCALAR float gpured__infinity_f32(void) { return gpured__from_bits_f32(0x7f800000u); }
+GPURED__SCALAR double gpured__infinity_f64(void) {
   return gpured__from_bits_f64(0x7ff0000000000000u);
 }
 GPURED__INLINE float gpured__sqrt_f32(float x) { return sqrtf(x); }
@@ -659,13 +668,13 @@ GPURED__INLINE float gpured__from_f16(uint16_t h) {
   return gpured__from_bits_f32(gpured__bits_f32((float)fraction * 5.9604644775390625e-8f) | sign);
 }
 
-GPURED__INLINE float gpured__from_bf16(uint16_t h) {
+GPURED__SCALAR float gpured__from_bf16(uint16_t h) {
   return gpured__from_bits_f32((uint32_t)h << 16);
 }
 
 /* Rounds |x|, given as the bits of a double, to a multiple of 2^(shift - 1075 + exponent), nearest
  * even, and returns how many. */
-GPURED__INLINE uint64_t gpured__round_shift(uint64_t significand, int shift) {
+GPURED__SCALAR uint64_t gpured__round_shift(uint64_t significand, int shift) {
   uint64_t half, rest, q;
   if (shift > 54) return 0; /* below half of the smallest step */
   q = significand >> shift;
@@ -677,7 +686,7 @@ GPURED__INLINE uint64_t gpured__round_shift(uint64_t significand, int shift) {
 /* A double rounded to a 16-bit float of `fraction` stored bits and the given exponent bias. The
  * carry out of the fraction moves into the exponent by itself, also from subnormal to normal and
  * from the largest number to infinity. */
-GPURED__INLINE uint16_t gpured__to_16(double x, int fraction, int bias) {
+GPURED__SCALAR uint16_t gpured__to_16(double x, int fraction, int bias) {
   uint64_t u = gpured__bits_f64(x), m = u & 0xfffffffffffffu;
   uint16_t sign = (uint16_t)(u >> 48 & 0x8000u);
   int top = 2 * bias + 1, e = (int)(u >> 52 & 0x7ffu);
@@ -695,8 +704,8 @@ GPURED__INLINE uint16_t gpured__to_16(double x, int fraction, int bias) {
   return (uint16_t)(sign | (uint16_t)r);
 }
 
-GPURED__INLINE uint16_t gpured__to_f16(double x) { return gpured__to_16(x, 10, 15); }
-GPURED__INLINE uint16_t gpured__to_bf16(double x) { return gpured__to_16(x, 7, 127); }
+GPURED__SCALAR uint16_t gpured__to_f16(double x) { return gpured__to_16(x, 10, 15); }
+GPURED__SCALAR uint16_t gpured__to_bf16(double x) { return gpured__to_16(x, 7, 127); }
 
 /* NaN wins, -0 < +0. Equal values differ at most in the sign of zero, where and-ing (or-ing) the
  * bits picks the right one. */
@@ -885,13 +894,19 @@ GPURED__FUNC int gpured__same_memory(const gpured_tensor *a, const gpured_tensor
  * and enumerations, shapes, sizes, combinations, aliasing, backend, in this order for each tensor.
  * `query` is set for workspace queries, where data does not exist yet.
  */
+struct gpured__backend;
+struct gpured__plan;
+
 typedef struct gpured__call {
   gpured_options o; /* the caller's options, completed */
   int query;
+  const struct gpured__backend *other; /* the backend that runs the call, or NULL: the CPU */
+  int32_t device, device_id;           /* where the tensors live */
 } gpured__call;
 
 GPURED__FUNC gpured_status gpured__check_options(const gpured_options *options, int query,
                                                  gpured__call *call) {
+  memset(call, 0, sizeof *call);
   call->query = query;
   call->o = gpured_default_options();
   if (!options) return GPURED_OK;
@@ -946,13 +961,61 @@ GPURED__FUNC gpured_status gpured__check_output(const gpured_tensor *out,
   return GPURED_OK;
 }
 
-/* Which backend runs a call on these tensors. A build without the CUDA unit has the CPU alone. */
-GPURED__FUNC gpured_status gpured__check_backend(const gpured__call *call,
+/*
+ * Another backend: a table of functions, of which gpured_cuda.cu defines one. They take a plan that
+ * has passed every check, and run it or (bytes not NULL) say how much workspace it needs. The table
+ * carries a number, so that objects of two versions do not work together unnoticed.
+ */
+enum { GPURED__BACKEND_ABI = 100 * GPURED_VERSION + GPURED_ORDER };
+
+typedef struct gpured__backend {
+  int abi;
+  int (*available)(void);
+  gpured_status (*reduce)(const struct gpured__plan *p, const gpured__call *call, size_t *bytes);
+  gpured_status (*scan)(const struct gpured__plan *p, const gpured__call *call, size_t *bytes);
+} gpured__backend;
+
+#ifdef GPURED_CUDA
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const gpured__backend gpured__cuda_backend;
+#ifdef __cplusplus
+}
+#endif
+#define GPURED__CUDA_BACKEND (&gpured__cuda_backend)
+#else
+#define GPURED__CUDA_BACKEND ((const gpured__backend *)NULL)
+#endif
+
+/* The CUDA backend, or NULL where it is not built in or finds no device. */
+GPURED__FUNC const gpured__backend *gpured__find_cuda(void) {
+  const gpured__backend *b = GPURED__CUDA_BACKEND;
+  return b && b->abi == GPURED__BACKEND_ABI && b->available() ? b : NULL;
+}
+
+/* Which backend runs a call on these tensors: the one asked for, or the data's. All of them live in
+ * one place; the CPU cannot read a device's memory. */
+GPURED__FUNC gpured_status gpured__check_backend(gpured__call *call,
                                                  const gpured_tensor *const *tensors, int count) {
-  int i;
-  for (i = 0; i < count; ++i)
-    if (tensors[i] && tensors[i]->device != GPURED_CPU) return GPURED_ERR_NO_BACKEND;
-  return call->o.backend == GPURED_BACKEND_CUDA ? GPURED_ERR_NO_BACKEND : GPURED_OK;
+  int i, first = 1, mixed = 0;
+  call->other = NULL;
+  call->device = GPURED_CPU;
+  call->device_id = 0;
+  for (i = 0; i < count; ++i) {
+    if (!tensors[i]) continue;
+    if (!first && (tensors[i]->device != call->device || tensors[i]->device_id != call->device_id))
+      mixed = 1;
+    if (tensors[i]->device != GPURED_CPU || first) {
+      call->device = tensors[i]->device;
+      call->device_id = tensors[i]->device_id;
+    }
+    first = 0;
+  }
+  if (call->device == GPURED_CPU && call->o.backend != GPURED_BACKEND_CUDA) return GPURED_OK;
+  call->other = gpured__find_cuda();
+  if (!call->other) return GPURED_ERR_NO_BACKEND;
+  return mixed || call->o.backend == GPURED_BACKEND_CPU ? GPURED_ERR_UNSUPPORTED : GPURED_OK;
 }
 
 /* The classes of docs/ORDER.md section 1. */
@@ -1248,6 +1311,18 @@ GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpur
   return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
 }
 
+/* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
+GPURED__SCALAR int64_t gpured__offset(const gpured__axis *axes, int count, int64_t index,
+                                    int operand) {
+  int64_t offset = 0;
+  int i;
+  for (i = count - 1; i >= 0; --i) {
+    offset += index % axes[i].n * axes[i].stride[operand];
+    index /= axes[i].n;
+  }
+  return offset;
+}
+
 /* ============================================================================================== */
 /* 9  The order                                                                                   */
 /* ============================================================================================== */
@@ -1302,15 +1377,15 @@ enum {
   GPURED__EXP_TOP_f64 = 11
 };
 enum { GPURED__LOG_TOP_f32 = 5, GPURED__LOG_TOP_f64 = 10 };
-static const uint32_t gpured__exp_c_f32[7] = {0x3f800000u, 0x3f800000u, 0x3f000000u, 0x3e2aaa6fu,
+GPURED__NUMBERS uint32_t gpured__exp_c_f32[7] = {0x3f800000u, 0x3f800000u, 0x3f000000u, 0x3e2aaa6fu,
                                               0x3d2aaab6u, 0x3c090561u, 0x3ab654c9u};
-static const uint32_t gpured__log_l_f32[6] = {0x40000000u, 0x3f2aaaabu, 0x3ecccccdu,
+GPURED__NUMBERS uint32_t gpured__log_l_f32[6] = {0x40000000u, 0x3f2aaaabu, 0x3ecccccdu,
                                               0x3e924925u, 0x3e638e39u, 0x3e3a2e8cu};
-static const uint64_t gpured__exp_c_f64[12] = {
+GPURED__NUMBERS uint64_t gpured__exp_c_f64[12] = {
     0x3ff0000000000000u, 0x3ff0000000000000u, 0x3fe0000000000001u, 0x3fc555555555554du,
     0x3fa5555555553ce5u, 0x3f811111111144cfu, 0x3f56c16c178a6fd9u, 0x3f2a01a018c37243u,
     0x3efa019b8c667f1bu, 0x3ec71de59f0ab925u, 0x3e92891c3b32a8e4u, 0x3e5aeabcfb5467ffu};
-static const uint64_t gpured__log_l_f64[11] = {
+GPURED__NUMBERS uint64_t gpured__log_l_f64[11] = {
     0x4000000000000000u, 0x3fe5555555555555u, 0x3fd999999999999au, 0x3fd2492492492492u,
     0x3fcc71c71c71c71cu, 0x3fc745d1745d1746u, 0x3fc3b13b13b13b14u, 0x3fc1111111111111u,
     0x3fbe1e1e1e1e1e1eu, 0x3fbaf286bca1af28u, 0x3fb8618618618618u};
@@ -1322,11 +1397,43 @@ enum {
   GPURED__LN2_LO,
   GPURED__SQRT_HALF
 };
-static const uint32_t gpured__constants_f32[6] = {0xc2ac0000u, 0x4b400000u, 0x3fb8aa3bu,
+GPURED__NUMBERS uint32_t gpured__constants_f32[6] = {0xc2ac0000u, 0x4b400000u, 0x3fb8aa3bu,
                                                   0x3f317200u, 0x35bfbe8eu, 0x3f3504f3u};
-static const uint64_t gpured__constants_f64[6] = {0xc086180000000000u, 0x4338000000000000u,
+GPURED__NUMBERS uint64_t gpured__constants_f64[6] = {0xc086180000000000u, 0x4338000000000000u,
                                                   0x3ff71547652b82feu, 0x3fe62e42fefa3800u,
                                                   0x3d2ef35793c76730u, 0x3fe6a09e667f3bcdu};
+
+/* The result of an empty sequence, docs/ORDER.md section 3, as an integer (where the accumulator is
+ * one) or a float. */
+GPURED__FUNC void gpured__empty_value(const gpured__plan *p, uint64_t *integer, double *real) {
+  const int is_signed = gpured__is_signed(p->in_dtype);
+  const int bits = 8 * (int)gpured__dtype_size(p->in_dtype);
+  const uint64_t all = UINT64_MAX >> (64 - bits), top = (uint64_t)1 << (bits - 1);
+  *integer = 0;
+  *real = 0;
+  switch (p->op) {
+    case GPURED_PROD:
+    case GPURED_ALL:
+      *real = 1, *integer = 1;
+      break;
+    case GPURED_MIN:
+      *real = gpured__infinity_f64(), *integer = is_signed ? top - 1 : all;
+      break;
+    case GPURED_MAX:
+      *real = -gpured__infinity_f64(), *integer = is_signed ? ~top + 1 : 0;
+      break;
+    case GPURED_LOGSUMEXP:
+      *real = -gpured__infinity_f64();
+      break;
+    case GPURED_MEAN:
+    case GPURED_VAR:
+    case GPURED_STD:
+      *real = gpured__quiet_nan_f64();
+      break;
+    default:
+      break;
+  }
+}
 
 /* ---- Tables of kernels: section 10 fills one for each accumulator type and vector level ---- */
 
@@ -3922,18 +4029,6 @@ typedef struct gpured__reduce_job {
   int levels; /* of the tree over the blocks of a segment (columns) */
 } gpured__reduce_job;
 
-/* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
-GPURED__FUNC int64_t gpured__offset(const gpured__axis *axes, int count, int64_t index,
-                                    int operand) {
-  int64_t offset = 0;
-  int i;
-  for (i = count - 1; i >= 0; --i) {
-    offset += index % axes[i].n * axes[i].stride[operand];
-    index /= axes[i].n;
-  }
-  return offset;
-}
-
 /* Elements [start, start + n) of the sequence at `base` to a buffer of the accumulator's type. */
 GPURED__FUNC void gpured__fetch_line(const gpured__plan *p, const gpured__kernels *k,
                                      const char *base, int64_t start, int64_t n, char *dst) {
@@ -4075,36 +4170,12 @@ GPURED__FUNC void gpured__reduce_task(void *context, int64_t index, int thread) 
   }
 }
 
-/* The result of an empty sequence, docs/ORDER.md section 3. */
+/* Stores the result of empty sequences. */
 GPURED__FUNC void gpured__store_empty(const gpured__plan *p, const gpured__kernels *k) {
-  const int is_signed = gpured__is_signed(p->in_dtype);
-  const int bits = 8 * (int)gpured__dtype_size(p->in_dtype);
-  const uint64_t all = UINT64_MAX >> (64 - bits), top = (uint64_t)1 << (bits - 1);
   int64_t i;
-  uint64_t integer = 0;
-  double real = 0, value = 0;
-  switch (p->op) {
-    case GPURED_PROD:
-    case GPURED_ALL:
-      real = 1, integer = 1;
-      break;
-    case GPURED_MIN:
-      real = gpured__infinity_f64(), integer = is_signed ? top - 1 : all;
-      break;
-    case GPURED_MAX:
-      real = -gpured__infinity_f64(), integer = is_signed ? ~top + 1 : 0;
-      break;
-    case GPURED_LOGSUMEXP:
-      real = -gpured__infinity_f64();
-      break;
-    case GPURED_MEAN:
-    case GPURED_VAR:
-    case GPURED_STD:
-      real = gpured__quiet_nan_f64();
-      break;
-    default:
-      break;
-  }
+  uint64_t integer;
+  double real, value = 0;
+  gpured__empty_value(p, &integer, &real);
   if (p->acc == GPURED__U64)
     memcpy(&value, &integer, sizeof integer);
   else
@@ -5525,6 +5596,7 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   tensors[1] = out;
   if ((st = gpured__check_output(out, tensors, 1, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  if (call.other) return call.other->reduce(&plan, &call, bytes);
   if (call.query) return GPURED_OK; /* the CPU needs none */
   mode = gpured__mode_enter();
   gpured__run_reduce(&plan, &call.o);
@@ -5569,6 +5641,7 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
       GPURED_OK)
     return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  if (call.other) return call.other->scan(&plan, &call, bytes);
   if (call.query) return GPURED_OK;
   mode = gpured__mode_enter();
   gpured__run_scan(&plan, &call.o);
@@ -5614,7 +5687,7 @@ GPURED__FUNC gpured_status gpured__check_gemm(const gpured_gemm *g, int query) {
 
 /* No output overlaps an input or another output; all live where the backend is. */
 GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g,
-                                                     const gpured__call *call) {
+                                                     gpured__call *call) {
   const gpured_tensor *t[5 + GPURED_MAX_RESULTS];
   gpured_status st;
   int r, n = 4;
@@ -5649,6 +5722,7 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   threads = gpured__gemm_threads(&plan, &call.o);
   gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);
   if (layout.total == SIZE_MAX) return GPURED_ERR_OVERFLOW;
+  if (call.other) return GPURED_ERR_UNSUPPORTED; /* no kernels there yet */
   if (bytes) {
     *bytes = layout.total;
     return GPURED_OK;
@@ -5795,7 +5869,7 @@ GPURED_API size_t gpured_dtype_size(gpured_dtype dtype) {
   return gpured__dtype_size((int32_t)dtype);
 }
 GPURED_API unsigned gpured_version(void) { return (unsigned)GPURED_VERSION; }
-GPURED_API int gpured_cuda_available(void) { return 0; }
+GPURED_API int gpured_cuda_available(void) { return gpured__find_cuda() != NULL; }
 GPURED_API const char *gpured_cpu_level(void) { return gpured__get_level()->name; }
 
 /* ============================================================================================== */

@@ -1,0 +1,3504 @@
+/*
+ * gpured on NVIDIA GPUs: reductions and scans of gpured.h, bit for bit the CPU's.
+ *
+ * SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the gpured authors. The full text of the licence is in the file LICENSE.
+ *
+ * Compile this file with nvcc beside gpured.h, and the file that holds the implementation with
+ * -DGPURED_CUDA; the program links with a C compiler and cudart. Sections mirror gpured.h: scalars,
+ * operations, kernels of reduce, kernels of scan, then what the host does. The rules (planning,
+ * constants, classes, neutral results) are gpured.h's own, included below.
+ *
+ * HOW THE BITS STAY THE SAME
+ *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
+ * by one thread in ascending order, blocks meet in the adjacent-pair tree by shuffles, in shared
+ * memory and in a second launch, and what does not exist is a neutral element, which changes no bit
+ * of its partner. Every floating-point operation is PTX that says how it rounds, so no compiler
+ * flag fuses or flushes anything.
+ */
+#define GPURED_IMPLEMENTATION
+#define GPURED__DRIVERS /* sections 4 to 9 are all that is needed here */
+#define GPURED_NO_SIMD
+#define GPURED_NO_OPENMP
+#ifndef GPURED_CUDA
+#define GPURED_CUDA
+#endif
+#define GPURED__SCALAR static __host__ __device__ __attribute__((unused)) inline
+#define GPURED__NUMBERS static __device__ const
+#include "gpured.h"
+
+#include <cuda_runtime.h>
+
+#define GPURED__DEV static __device__ __forceinline__
+
+namespace {
+
+/* ============================================================================================== */
+/* 1  Scalars                                                                                     */
+/* ============================================================================================== */
+/*
+ * The arithmetic of docs/ORDER.md section 0 as PTX, in overloads for float, double and uint64_t.
+ * Comparisons and conversions too, because -ftz=true would flush subnormals in those of C.
+ */
+#define GPURED__BINARY(name, f32, f64)                  \
+  GPURED__DEV float name(float a, float b) {            \
+    float r;                                            \
+    asm(f32 " %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); \
+    return r;                                           \
+  }                                                     \
+  GPURED__DEV double name(double a, double b) {         \
+    double r;                                           \
+    asm(f64 " %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b)); \
+    return r;                                           \
+  }
+GPURED__BINARY(add, "add.rn.f32", "add.rn.f64")
+GPURED__BINARY(sub, "sub.rn.f32", "sub.rn.f64")
+GPURED__BINARY(mul, "mul.rn.f32", "mul.rn.f64")
+GPURED__BINARY(quotient, "div.rn.f32", "div.rn.f64")
+#undef GPURED__BINARY
+
+GPURED__DEV uint64_t add(uint64_t a, uint64_t b) { return a + b; }
+GPURED__DEV uint64_t mul(uint64_t a, uint64_t b) { return a * b; }
+
+GPURED__DEV float fused(float a, float b, float c) {
+  float r;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
+  return r;
+}
+GPURED__DEV double fused(double a, double b, double c) {
+  double r;
+  asm("fma.rn.f64 %0, %1, %2, %3;" : "=d"(r) : "d"(a), "d"(b), "d"(c));
+  return r;
+}
+GPURED__DEV uint64_t fused(uint64_t a, uint64_t b, uint64_t c) { return a * b + c; }
+
+GPURED__DEV float root(float x) {
+  float r;
+  asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+GPURED__DEV double root(double x) {
+  double r;
+  asm("sqrt.rn.f64 %0, %1;" : "=d"(r) : "d"(x));
+  return r;
+}
+
+#define GPURED__COMPARE(name, rel)                                            \
+  GPURED__DEV bool name(float a, float b) {                                   \
+    int r;                                                                    \
+    asm("{ .reg .pred p; setp." rel ".f32 p, %1, %2; selp.s32 %0, 1, 0, p; }" \
+        : "=r"(r)                                                             \
+        : "f"(a), "f"(b));                                                    \
+    return r != 0;                                                            \
+  }                                                                           \
+  GPURED__DEV bool name(double a, double b) {                                 \
+    int r;                                                                    \
+    asm("{ .reg .pred p; setp." rel ".f64 p, %1, %2; selp.s32 %0, 1, 0, p; }" \
+        : "=r"(r)                                                             \
+        : "d"(a), "d"(b));                                                    \
+    return r != 0;                                                            \
+  }
+GPURED__COMPARE(less, "lt")
+GPURED__COMPARE(equal, "eq")
+#undef GPURED__COMPARE
+/* a < b ? x : y */
+GPURED__DEV float lower_gives(float a, float b, float x, float y) {
+  float r;
+  asm("{ .reg .pred p; setp.lt.f32 p, %1, %2; selp.f32 %0, %3, %4, p; }"
+      : "=f"(r)
+      : "f"(a), "f"(b), "f"(x), "f"(y));
+  return r;
+}
+GPURED__DEV double lower_gives(double a, double b, double x, double y) {
+  double r;
+  asm("{ .reg .pred p; setp.lt.f64 p, %1, %2; selp.f64 %0, %3, %4, p; }"
+      : "=d"(r)
+      : "d"(a), "d"(b), "d"(x), "d"(y));
+  return r;
+}
+GPURED__DEV bool less(uint64_t a, uint64_t b) { return a < b; }
+GPURED__DEV bool equal(uint64_t a, uint64_t b) { return a == b; }
+
+GPURED__DEV bool is_nan(float x) { return gpured__isnan_f32(x); }
+GPURED__DEV bool is_nan(double x) { return gpured__isnan_f64(x); }
+GPURED__DEV bool is_nan(uint64_t) { return false; }
+GPURED__DEV bool is_finite(float x) { return gpured__isfinite_f32(x); }
+GPURED__DEV bool is_finite(double x) { return gpured__isfinite_f64(x); }
+
+/* NaN wins, -0 < +0. PTX orders the zeros that way. */
+GPURED__DEV float greater_of(float a, float b) {
+  float r;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+#else
+  asm("max.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  if (is_nan(a) || is_nan(b)) r = gpured__quiet_nan_f32();
+#endif
+  return r;
+}
+GPURED__DEV double greater_of(double a, double b) {
+  double r;
+  asm("max.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
+  return is_nan(a) || is_nan(b) ? gpured__quiet_nan_f64() : r;
+}
+GPURED__DEV uint64_t greater_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The types that an accumulator brings along. */
+template <int A>
+struct acc;
+template <>
+struct acc<GPURED__F32> {
+  typedef float T;
+  typedef uint32_t U;
+};
+template <>
+struct acc<GPURED__F64> {
+  typedef double T;
+  typedef uint64_t U;
+};
+template <>
+struct acc<GPURED__U64> {
+  typedef uint64_t T;
+  typedef uint64_t U;
+};
+
+GPURED__DEV uint32_t bits_of(float x) { return __float_as_uint(x); }
+GPURED__DEV uint64_t bits_of(double x) { return (uint64_t)__double_as_longlong(x); }
+GPURED__DEV uint64_t bits_of(uint64_t x) { return x; }
+GPURED__DEV void set_bits(float *x, uint32_t u) { *x = __uint_as_float(u); }
+GPURED__DEV void set_bits(double *x, uint64_t u) { *x = __longlong_as_double((long long)u); }
+GPURED__DEV void set_bits(uint64_t *x, uint64_t u) { *x = u; }
+
+template <class T>
+GPURED__DEV T infinity();
+template <>
+__device__ __forceinline__ float infinity<float>() {
+  return __uint_as_float(0x7f800000u);
+}
+template <>
+__device__ __forceinline__ double infinity<double>() {
+  return __longlong_as_double(0x7ff0000000000000ll);
+}
+template <class T>
+GPURED__DEV T quiet_nan();
+template <>
+__device__ __forceinline__ float quiet_nan<float>() {
+  return __uint_as_float(0x7fc00000u);
+}
+template <>
+__device__ __forceinline__ double quiet_nan<double>() {
+  return __longlong_as_double(0x7ff8000000000000ll);
+}
+
+template <class T>
+GPURED__DEV T negated(T x) {
+  T r;
+  set_bits(&r,
+           (decltype(bits_of(x)))(bits_of(x) ^ ((decltype(bits_of(x)))1 << (8 * sizeof(T) - 1))));
+  return r;
+}
+
+/* exp(d) for d <= 0 and log(z) for finite z >= 1, docs/ORDER.md section 8. */
+template <class T>
+struct numbers;
+template <>
+struct numbers<float> {
+  typedef uint32_t U;
+  enum { SHIFT = GPURED__SHIFT_f32, EXP_TOP = GPURED__EXP_TOP_f32, LOG_TOP = GPURED__LOG_TOP_f32 };
+  GPURED__DEV float exp_c(int i) { return __uint_as_float(gpured__exp_c_f32[i]); }
+  GPURED__DEV float log_l(int i) { return __uint_as_float(gpured__log_l_f32[i]); }
+  GPURED__DEV float constant(int i) { return __uint_as_float(gpured__constants_f32[i]); }
+};
+template <>
+struct numbers<double> {
+  typedef uint64_t U;
+  enum { SHIFT = GPURED__SHIFT_f64, EXP_TOP = GPURED__EXP_TOP_f64, LOG_TOP = GPURED__LOG_TOP_f64 };
+  GPURED__DEV double number(uint64_t u) { return __longlong_as_double((long long)u); }
+  GPURED__DEV double exp_c(int i) { return number(gpured__exp_c_f64[i]); }
+  GPURED__DEV double log_l(int i) { return number(gpured__log_l_f64[i]); }
+  GPURED__DEV double constant(int i) { return number(gpured__constants_f64[i]); }
+};
+
+template <class T>
+GPURED__DEV T exponential(T d) {
+  typedef numbers<T> c;
+  const T magic = c::constant(GPURED__MAGIC);
+  T t = fused(d, c::constant(GPURED__LOG2E), magic), n = sub(t, magic), r, p, zero = 0;
+  r = fused(n, negated(c::constant(GPURED__LN2_HI)), d);
+  r = fused(n, negated(c::constant(GPURED__LN2_LO)), r);
+  p = c::exp_c(c::EXP_TOP);
+#pragma unroll
+  for (int i = c::EXP_TOP - 1; i >= 0; --i) p = fused(p, r, c::exp_c(i));
+  set_bits(&p, (typename c::U)(bits_of(p) + (bits_of(t) << c::SHIFT)));
+  return lower_gives(d, c::constant(GPURED__CUT), zero, p);
+}
+
+template <class T>
+GPURED__DEV T logarithm(T z) {
+  typedef numbers<T> c;
+  typedef typename c::U U;
+  const U half = bits_of(c::constant(GPURED__SQRT_HALF)), ix = bits_of(z) - half;
+  const T one = 1, e = (T)(ix >> c::SHIFT);
+  T w, f, s, q, p;
+  set_bits(&w, (U)((ix & (((U)1 << c::SHIFT) - 1)) + half));
+  f = sub(w, one);
+  s = quotient(f, add(w, one));
+  q = mul(s, s);
+  p = c::log_l(c::LOG_TOP);
+#pragma unroll
+  for (int i = c::LOG_TOP - 1; i >= 1; --i) p = fused(p, q, c::log_l(i));
+  p = mul(p, q);
+  p = fused(s, p, add(s, s));
+  p = fused(e, c::constant(GPURED__LN2_LO), p);
+  return fused(e, c::constant(GPURED__LN2_HI), p);
+}
+
+/* ============================================================================================== */
+/* 2  Elements                                                                                    */
+/* ============================================================================================== */
+/* How an element of each dtype is stored, becomes a value of the accumulator, and comes back. */
+template <int D>
+struct stored;
+#define GPURED__STORED(dtype, type, bytes) \
+  template <>                              \
+  struct stored<dtype> {                   \
+    typedef type S;                        \
+    enum { SIZE = bytes };                 \
+  };
+GPURED__STORED(GPURED_F32, uint32_t, 4)
+GPURED__STORED(GPURED_F64, uint64_t, 8)
+GPURED__STORED(GPURED_F16, uint16_t, 2)
+GPURED__STORED(GPURED_BF16, uint16_t, 2)
+GPURED__STORED(GPURED_I8, int8_t, 1)
+GPURED__STORED(GPURED_U8, uint8_t, 1)
+GPURED__STORED(GPURED_I32, int32_t, 4)
+GPURED__STORED(GPURED_U32, uint32_t, 4)
+GPURED__STORED(GPURED_I64, int64_t, 8)
+GPURED__STORED(GPURED_U64, uint64_t, 8)
+#undef GPURED__STORED
+
+GPURED__DEV double wide(float x) {
+  double r;
+  asm("cvt.f64.f32 %0, %1;" : "=d"(r) : "f"(x));
+  return r;
+}
+GPURED__DEV float half_value(uint16_t h) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h));
+  return r;
+}
+
+/* One overload for each accumulator: widen<D>(raw, &value). */
+template <int D, class S>
+GPURED__DEV void widen(S raw, float *x) {
+  if (D == GPURED_F32) *x = __uint_as_float((uint32_t)raw);
+  if (D == GPURED_F16) *x = half_value((uint16_t)raw);
+  if (D == GPURED_BF16) *x = __uint_as_float((uint32_t)raw << 16);
+}
+template <int D, class S>
+GPURED__DEV void widen(S raw, double *x) {
+  float narrow;
+  if (D == GPURED_F64) {
+    *x = __longlong_as_double((long long)raw);
+  } else if (D <= GPURED_BF16) {
+    widen<D>(raw, &narrow);
+    *x = wide(narrow);
+  } else {
+    *x = (double)raw;
+  }
+}
+template <int D, class S>
+GPURED__DEV void widen(S raw, uint64_t *x) {
+  if (D <= GPURED_BF16) /* floats come here only to be tested for zero */
+    *x = (uint64_t)((S)(raw << 1) != 0);
+  else
+    *x = (uint64_t)(int64_t)raw;
+}
+/* What gpured.h's fetch does to integers; floats are left alone. */
+GPURED__DEV void adjust(float *, int) {}
+GPURED__DEV void adjust(double *, int) {}
+GPURED__DEV void adjust(uint64_t *x, int how) {
+  if (how == GPURED__NONZERO) *x = *x != 0;
+  if (how == GPURED__ABS) *x = (int64_t)*x < 0 ? 0u - *x : *x;
+}
+
+/* An element of a dtype known at run time. */
+template <class T>
+GPURED__DEV T load_any(const char *base, int64_t index, int dtype) {
+  T x = 0;
+  switch (dtype) {
+#define GPURED__CASE(D)                                         \
+  case D:                                                       \
+    widen<D>(((const typename stored<D>::S *)base)[index], &x); \
+    break;
+    GPURED__CASE(GPURED_F32)
+    GPURED__CASE(GPURED_F64)
+    GPURED__CASE(GPURED_F16)
+    GPURED__CASE(GPURED_BF16)
+    GPURED__CASE(GPURED_I8)
+    GPURED__CASE(GPURED_U8)
+    GPURED__CASE(GPURED_I32)
+    GPURED__CASE(GPURED_U32)
+    GPURED__CASE(GPURED_I64)
+    GPURED__CASE(GPURED_U64)
+#undef GPURED__CASE
+  }
+  return x;
+}
+
+GPURED__DEV uint16_t to_half(float x) {
+  uint16_t r;
+  if (is_nan(x)) return 0x7e00u;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+  return r;
+}
+GPURED__DEV uint16_t to_brain(float x) {
+  uint32_t u = __float_as_uint(x);
+  if (is_nan(x)) return 0x7fc0u;
+  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+/* Stores one value, rounded once (floats) or cut to its low bits (integers). */
+GPURED__DEV void store_any(char *p, int dtype, float x) {
+  switch (dtype) {
+    case GPURED_F32:
+      *(float *)p = is_nan(x) ? quiet_nan<float>() : x;
+      break;
+    case GPURED_F64:
+      *(double *)p = is_nan(x) ? quiet_nan<double>() : wide(x);
+      break;
+    case GPURED_F16:
+      *(uint16_t *)p = to_half(x);
+      break;
+    default:
+      *(uint16_t *)p = to_brain(x);
+  }
+}
+GPURED__DEV void store_any(char *p, int dtype, double x) {
+  float narrow;
+  switch (dtype) {
+    case GPURED_F32:
+      asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(x));
+      *(float *)p = is_nan(x) ? quiet_nan<float>() : narrow;
+      break;
+    case GPURED_F64:
+      *(double *)p = is_nan(x) ? quiet_nan<double>() : x;
+      break;
+    case GPURED_F16:
+      *(uint16_t *)p = gpured__to_f16(x);
+      break;
+    default:
+      *(uint16_t *)p = gpured__to_bf16(x);
+  }
+}
+GPURED__DEV void store_any(char *p, int dtype, uint64_t x) {
+  switch (dtype) {
+    case GPURED_I8:
+    case GPURED_U8:
+      *(uint8_t *)p = (uint8_t)x;
+      break;
+    case GPURED_I32:
+    case GPURED_U32:
+      *(uint32_t *)p = (uint32_t)x;
+      break;
+    default:
+      *(uint64_t *)p = x;
+  }
+}
+
+static __device__ int size_of(int dtype) {
+  return dtype <= GPURED_F64
+             ? 4 * dtype
+             : (dtype <= GPURED_BF16 ? 2
+                                     : (dtype <= GPURED_U8 ? 1 : (dtype <= GPURED_U32 ? 4 : 8)));
+}
+
+/* ============================================================================================== */
+/* 3  Operations                                                                                  */
+/* ============================================================================================== */
+/*
+ * The kernels of gpured.h section 8 come down to seven, because bits of an element can be masked
+ * and flipped before it is used: absolute values are a mask, minima are maxima of flipped values.
+ * A node is what a subtree of blocks has become: 16 lanes, or for the last three one value.
+ */
+enum { K_ADD, K_SQUARE, K_MUL, K_MAX, K_ARG, K_LSE, K_MOMENTS };
+
+/* A reduction as the kernels see it. */
+struct job {
+  int op, in_dtype, out_dtype, how, ddof, kept_count, line_count;
+  uint64_t keep, flip; /* an element's bits are and-ed with keep, xor-ed with flip */
+  int64_t n, outputs;
+  const char *in;
+  char *out;
+  gpured__axis kept[GPURED_MAX_NDIM], line[GPURED_MAX_NDIM];
+  int64_t segments;      /* of a sequence */
+  int64_t segment_units; /* 2^k blocks each */
+  char *partial;         /* nodes [outputs][segments], when there are several */
+};
+
+template <class T>
+struct arg_node {
+  T v;
+  int64_t i;
+};
+template <class T>
+struct pair_node {
+  T m, s;
+};
+template <class T>
+struct moments_node {
+  T mean, m2;
+  int64_t n;
+};
+
+template <int A, int K>
+struct kind {
+  typedef typename acc<A>::T T;
+  typedef T N;
+  enum { LANES = 16 };
+};
+template <int A>
+struct kind<A, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { LANES = 1 };
+};
+template <int A>
+struct kind<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  typedef pair_node<T> N;
+  enum { LANES = 1 };
+};
+template <int A>
+struct kind<A, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  typedef moments_node<T> N;
+  enum { LANES = 1 };
+};
+
+GPURED__DEV float lowest(float) { return negated(infinity<float>()); }
+GPURED__DEV double lowest(double) { return negated(infinity<double>()); }
+GPURED__DEV uint64_t lowest(uint64_t) { return 0; }
+GPURED__DEV float nothing(float) { return __uint_as_float(0x80000000u); }
+GPURED__DEV double nothing(double) {
+  return __longlong_as_double((long long)0x8000000000000000ull);
+}
+GPURED__DEV uint64_t nothing(uint64_t) { return 0; }
+
+/* What an absent lane or subtree is. */
+template <int K, class T>
+GPURED__DEV void set_neutral(T *x) {
+  *x = K == K_MUL ? (T)1 : (K == K_MAX ? lowest(T()) : nothing(T()));
+}
+template <int K, class T>
+GPURED__DEV void set_neutral(arg_node<T> *x) {
+  x->v = lowest(T());
+  x->i = INT64_MAX;
+}
+template <int K, class T>
+GPURED__DEV void set_neutral(pair_node<T> *x) {
+  x->m = lowest(T());
+  x->s = 0;
+}
+template <int K, class T>
+GPURED__DEV void set_neutral(moments_node<T> *x) {
+  x->mean = x->m2 = 0;
+  x->n = 0;
+}
+
+/* An element that starts a lane, and one that joins it. */
+template <int K, class T>
+GPURED__DEV T first(T x) {
+  return K == K_SQUARE ? mul(x, x) : x;
+}
+template <int K, class T>
+GPURED__DEV T combined(T a, T b) {
+  return K == K_MUL ? mul(a, b) : (K == K_MAX ? greater_of(a, b) : add(a, b));
+}
+template <int K, class T>
+GPURED__DEV T step(T a, T x) {
+  return K == K_SQUARE ? fused(x, x, a) : combined<K>(a, x);
+}
+
+template <class T>
+GPURED__DEV bool beats(T b, T a) {
+  if (is_nan(a)) return false;
+  return is_nan(b) || less(a, b);
+}
+
+template <int K, class T>
+GPURED__DEV arg_node<T> combined(arg_node<T> a, arg_node<T> b) {
+  bool second = beats(b.v, a.v) || (!beats(a.v, b.v) && b.i < a.i);
+  return second ? b : a;
+}
+
+template <int K, class T>
+GPURED__DEV pair_node<T> combined(pair_node<T> a, pair_node<T> b) {
+  pair_node<T> r;
+  if (is_nan(a.m) || is_nan(b.m)) {
+    r.m = quiet_nan<T>();
+    r.s = 1;
+  } else if (equal(a.m, b.m)) {
+    r.m = greater_of(a.m, b.m);
+    r.s = add(a.s, b.s);
+  } else {
+    bool left = less(b.m, a.m);
+    T big = left ? a.m : b.m, small = left ? b.m : a.m;
+    T e = exponential(sub(small, big));
+    r.m = big;
+    r.s = left ? fused(b.s, e, a.s) : fused(a.s, e, b.s);
+  }
+  return r;
+}
+
+template <int K, class T>
+GPURED__DEV moments_node<T> combined(moments_node<T> a, moments_node<T> b) {
+  moments_node<T> c;
+  if (b.n == 0) return a;
+  if (a.n == 0) return b;
+  T delta = sub(b.mean, a.mean);
+  c.n = a.n + b.n;
+  T r = quotient((T)b.n, (T)c.n), q = mul(delta, delta), w = mul((T)a.n, r);
+  c.mean = fused(delta, r, a.mean);
+  c.m2 = fused(q, w, add(a.m2, b.m2));
+  return c;
+}
+
+/* Shuffles of whole nodes. */
+template <class N>
+GPURED__DEV N from_below(unsigned mask, N x, int distance) {
+  return __shfl_down_sync(mask, x, (unsigned)distance);
+}
+template <class T>
+GPURED__DEV arg_node<T> from_below(unsigned mask, arg_node<T> x, int d) {
+  x.v = __shfl_down_sync(mask, x.v, (unsigned)d);
+  x.i = __shfl_down_sync(mask, x.i, (unsigned)d);
+  return x;
+}
+template <class T>
+GPURED__DEV pair_node<T> from_below(unsigned mask, pair_node<T> x, int d) {
+  x.m = __shfl_down_sync(mask, x.m, (unsigned)d);
+  x.s = __shfl_down_sync(mask, x.s, (unsigned)d);
+  return x;
+}
+template <class T>
+GPURED__DEV moments_node<T> from_below(unsigned mask, moments_node<T> x, int d) {
+  x.mean = __shfl_down_sync(mask, x.mean, (unsigned)d);
+  x.m2 = __shfl_down_sync(mask, x.m2, (unsigned)d);
+  x.n = __shfl_down_sync(mask, x.n, (unsigned)d);
+  return x;
+}
+
+/* An element before it is used: absolute values and flips, where the operation has them. */
+template <int K, class T>
+GPURED__DEV T prepared(T x, const job &j) {
+  typedef decltype(bits_of(x)) U;
+  if (K == K_ADD || K == K_MAX || K == K_ARG)
+    set_bits(&x, (U)((bits_of(x) & (U)j.keep) ^ (U)j.flip));
+  return x;
+}
+
+GPURED__DEV float canonical(float x) { return is_nan(x) ? quiet_nan<float>() : x; }
+GPURED__DEV double canonical(double x) { return is_nan(x) ? quiet_nan<double>() : x; }
+GPURED__DEV uint64_t canonical(uint64_t x) { return x; }
+
+/* The result of a sequence to its place; the lanes of a fold are one value by now. */
+template <class T>
+GPURED__DEV T real_result(const job &j, T y) {
+  if (j.op == GPURED_MEAN) return quotient(y, (T)j.n);
+  if (j.op == GPURED_NORM2) return root(y);
+  return y;
+}
+GPURED__DEV uint64_t real_result(const job &, uint64_t y) { return y; }
+
+GPURED__DEV char *place(const job &j, int64_t sequence) {
+  int64_t at = j.kept_count == 1 ? sequence * j.kept[0].stride[GPURED__OUT]
+                                 : gpured__offset(j.kept, j.kept_count, sequence, GPURED__OUT);
+  return j.out + at * size_of(j.out_dtype);
+}
+
+template <int K, class T>
+GPURED__DEV void store_result(const job &j, int64_t sequence, T y) {
+  typedef decltype(bits_of(y)) U;
+  if (K == K_MAX) set_bits(&y, (U)(bits_of(y) ^ (U)j.flip));
+  store_any(place(j, sequence), j.out_dtype, real_result(j, y));
+}
+template <int K, class T>
+GPURED__DEV void store_result(const job &j, int64_t sequence, arg_node<T> y) {
+  store_any(place(j, sequence), j.out_dtype, (uint64_t)y.i);
+}
+template <int K, class T>
+GPURED__DEV void store_result(const job &j, int64_t sequence, pair_node<T> y) {
+  store_any(place(j, sequence), j.out_dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
+}
+template <int K, class T>
+GPURED__DEV void store_result(const job &j, int64_t sequence, moments_node<T> y) {
+  T v = quotient(y.m2, (T)(j.n > j.ddof ? j.n - j.ddof : 0));
+  store_any(place(j, sequence), j.out_dtype, j.op == GPURED_STD ? root(v) : v);
+}
+
+/* Where sequence `s` begins in the input, in elements. */
+GPURED__DEV int64_t start_of(const job &j, int64_t s) {
+  return j.kept_count == 1 ? s * j.kept[0].stride[GPURED__IN]
+                           : gpured__offset(j.kept, j.kept_count, s, GPURED__IN);
+}
+
+/* The binary counter of gpured.h section 9: a new subtree carries like an addition of one. */
+template <int K, class N>
+GPURED__DEV void push(N *stack, int stride, int64_t count, N x) {
+  int level = 0;
+  for (; count >> level & 1; ++level) x = combined<K>(stack[level * stride], x);
+  stack[level * stride] = x;
+}
+template <int K, class N>
+GPURED__DEV N closed(const N *stack, int stride, int64_t count) {
+  N x;
+  int have = 0;
+  set_neutral<K>(&x);
+  for (int level = 0; count >> level; ++level) {
+    if (!(count >> level & 1)) continue;
+    x = have ? combined<K>(stack[level * stride], x) : stack[level * stride];
+    have = 1;
+  }
+  return x;
+}
+
+/* ============================================================================================== */
+/* 4  Reduce: any layout                                                                          */
+/* ============================================================================================== */
+/*
+ * Half a warp takes one segment of one sequence, thread l being lane l. It is the kernel for what
+ * the faster ones cannot read: other strides, several reduced axes, unaligned rows.
+ */
+enum { ANY_THREADS = 256, ANY_LANES = 16 };
+
+/* One sequence as this kernel reads it. */
+struct reader {
+  const job *j;
+  const char *base;
+  int64_t stride;
+};
+
+template <class T>
+GPURED__DEV T element(const reader &r, int64_t i) {
+  const job &j = *r.j;
+  int64_t at =
+      j.line_count <= 1 ? i * r.stride : gpured__offset(j.line, j.line_count, i, GPURED__IN);
+  T x = load_any<T>(r.base, at, j.in_dtype);
+  adjust(&x, j.how);
+  return x;
+}
+
+/* Lane `lane` of the block that begins at element i. */
+template <int K, class T, class R>
+GPURED__DEV T lane_of_block(const R &source, int64_t i, int64_t end, int lane) {
+  T a;
+  set_neutral<K>(&a);
+  end = end < i + GPURED__BLOCK ? end : i + GPURED__BLOCK;
+  i += lane;
+  if (i < end) a = first<K>(source(i));
+  for (i += GPURED__LANES; i < end; i += GPURED__LANES) a = step<K>(a, source(i));
+  return a;
+}
+
+/* The fold by halving stride over 16 threads; the first one has the result. */
+template <int K, class T>
+GPURED__DEV T folded(unsigned mask, T a) {
+#pragma unroll
+  for (int h = GPURED__LANES / 2; h > 0; h /= 2)
+    a = combined<K>(a, __shfl_down_sync(mask, a, (unsigned)h, GPURED__LANES));
+  return a;
+}
+
+/* Reduce of at most 1024 elements by half a warp, to all of its threads. */
+template <int K, class T, class R>
+GPURED__DEV T wide_reduce(const R &source, int64_t i, int64_t end, int lane, unsigned mask) {
+  T a[4];
+#pragma unroll
+  for (int b = 0; b < 4; ++b) a[b] = lane_of_block<K, T>(source, i + b * GPURED__BLOCK, end, lane);
+  a[0] = combined<K>(combined<K>(a[0], a[1]), combined<K>(a[2], a[3]));
+  return __shfl_sync(mask, folded<K>(mask, a[0]), 0, GPURED__LANES);
+}
+
+template <int A, int K>
+struct any_unit { /* folds: thread l has lane l of the node */
+  typedef typename acc<A>::T T;
+  typedef T N;
+  enum { UNIT = GPURED__BLOCK };
+  GPURED__DEV N node(const reader &r, int64_t i, int64_t end, int lane, unsigned) {
+    return lane_of_block<K, T>([&](int64_t e) { return prepared<K>(element<T>(r, e), *r.j); }, i,
+                               end, lane);
+  }
+};
+
+template <int A>
+struct any_unit<A, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { UNIT = GPURED__WIDE_BLOCK };
+  GPURED__DEV N node(const reader &r, int64_t i, int64_t end, int lane, unsigned mask) {
+    N best, x;
+    set_neutral<K_ARG>(&best);
+    end = end < i + UNIT ? end : i + UNIT;
+    for (i += lane; i < end; i += GPURED__LANES) {
+      x.v = prepared<K_ARG>(element<T>(r, i), *r.j);
+      x.i = i;
+      best = combined<K_ARG>(best, x);
+    }
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2) { /* order-free: threads may exchange */
+      x.v = __shfl_xor_sync(mask, best.v, h, GPURED__LANES);
+      x.i = __shfl_xor_sync(mask, best.i, h, GPURED__LANES);
+      best = combined<K_ARG>(best, x);
+    }
+    return best;
+  }
+};
+
+template <int A>
+struct any_unit<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  typedef pair_node<T> N;
+  enum { UNIT = GPURED__WIDE_BLOCK };
+  GPURED__DEV N node(const reader &r, int64_t i, int64_t end, int lane, unsigned mask) {
+    N x;
+    T m = wide_reduce<K_MAX, T>([&](int64_t e) { return element<T>(r, e); }, i, end, lane, mask);
+    x.m = m;
+    x.s = 1;
+    if (is_finite(m))
+      x.s = wide_reduce<K_ADD, T>([&](int64_t e) { return exponential(sub(element<T>(r, e), m)); },
+                                  i, end, lane, mask);
+    return x;
+  }
+};
+
+template <int A>
+struct any_unit<A, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  typedef moments_node<T> N;
+  enum { UNIT = GPURED__WIDE_BLOCK };
+  GPURED__DEV N node(const reader &r, int64_t i, int64_t end, int lane, unsigned mask) {
+    N x;
+    x.n = end - i < UNIT ? end - i : UNIT;
+    x.mean = quotient(
+        wide_reduce<K_ADD, T>([&](int64_t e) { return element<T>(r, e); }, i, end, lane, mask),
+        (T)x.n);
+    x.m2 = wide_reduce<K_SQUARE, T>([&](int64_t e) { return sub(element<T>(r, e), x.mean); }, i,
+                                    end, lane, mask);
+    return x;
+  }
+};
+
+/* The last step for a node that lies in the threads of half a warp. */
+template <int K, class T>
+GPURED__DEV void finish_half(const job &j, int64_t sequence, T a, int lane, unsigned mask) {
+  a = folded<K>(mask, a);
+  if (lane == 0) store_result<K>(j, sequence, a);
+}
+#define GPURED__FINISH_HALF(node)                                                               \
+  template <int K, class T>                                                                     \
+  GPURED__DEV void finish_half(const job &j, int64_t sequence, node<T> a, int lane, unsigned) { \
+    if (lane == 0) store_result<K>(j, sequence, a);                                             \
+  }
+GPURED__FINISH_HALF(arg_node)
+GPURED__FINISH_HALF(pair_node)
+GPURED__FINISH_HALF(moments_node)
+#undef GPURED__FINISH_HALF
+
+template <int A, int K>
+static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
+  typedef any_unit<A, K> unit;
+  typedef typename unit::N N;
+  enum { LANES = kind<A, K>::LANES };
+  const int lane = (int)threadIdx.x % ANY_LANES, half = (int)threadIdx.x / ANY_LANES;
+  const unsigned mask = 0xffffu << (half % 2 * 16);
+  const int64_t halves = ANY_THREADS / ANY_LANES, jobs = j.outputs * j.segments;
+  const int64_t size = j.segment_units * unit::UNIT;
+  N stack[48];
+  for (int64_t k = blockIdx.x * halves + half; k < jobs; k += gridDim.x * halves) {
+    int64_t s = k / j.segments, from = k % j.segments * size, count = 0;
+    int64_t end = from + size < j.n ? from + size : j.n;
+    reader r;
+    N node;
+    r.j = &j;
+    r.base = j.in + start_of(j, s) * size_of(j.in_dtype);
+    r.stride = j.line_count ? j.line[0].stride[GPURED__IN] : 0;
+    for (int64_t i = from; i < end; i += unit::UNIT, ++count)
+      push<K>(stack, 1, count, unit::node(r, i, end, lane, mask));
+    node = closed<K>(stack, 1, count);
+    if (j.segments == 1)
+      finish_half<K>(j, s, node, lane, mask);
+    else if (lane < LANES)
+      ((N *)j.partial)[k * LANES + lane] = node;
+  }
+}
+
+/* ============================================================================================== */
+/* 5  Reduce: the nodes of segments                                                               */
+/* ============================================================================================== */
+/*
+ * The second launch, where sequences were cut: the tree over the segments of each. A slot of
+ * threads (16 for lanes, one otherwise) takes 16 neighbouring nodes at a time; what is missing is
+ * neutral.
+ */
+enum { FINISH_THREADS = 512, FINISH_MOST = 4096 };
+
+/* Where the device can, the second launch begins while the first one ends, and waits here for its
+ * memory. */
+GPURED__DEV void after_launch_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+GPURED__DEV void let_next_launch() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+template <int A, int K>
+static __global__ void __launch_bounds__(FINISH_THREADS)
+    reduce_finish(const job j, const int slots_log2) {
+  typedef typename kind<A, K>::N N;
+  enum { LANES = kind<A, K>::LANES, SLOTS = FINISH_THREADS / LANES };
+  after_launch_before();
+  __shared__ N shared[(SLOTS > FINISH_MOST / 16 ? SLOTS : FINISH_MOST / 16) * LANES];
+  const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
+  const int slots = 1 << slots_log2, mine = slot & (slots - 1); /* slots: for each sequence */
+  const int64_t per_block = SLOTS >> slots_log2;
+  for (int64_t first_s = blockIdx.x * per_block; first_s < j.outputs;
+       first_s += gridDim.x * per_block) {
+    const int64_t s = first_s + (slot >> slots_log2);
+    const N *nodes = (const N *)j.partial + s * j.segments * LANES + lane;
+    int64_t passes = (j.segments + slots * 16 - 1) / (slots * 16);
+    for (int64_t pass = 0; pass < passes; ++pass) {
+      int64_t at = (pass * slots + mine) * 16;
+      N x[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        set_neutral<K>(&x[i]);
+        if (s < j.outputs && at + i < j.segments) x[i] = nodes[(at + i) * LANES];
+      }
+#pragma unroll
+      for (int d = 1; d < 16; d *= 2)
+#pragma unroll
+        for (int i = 0; i + d < 16; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
+      shared[(pass * SLOTS + slot) * LANES + lane] = x[0]; /* passes > 1 only if slots == SLOTS */
+    }
+    __syncthreads();
+    int64_t have = passes * slots;
+    for (int64_t d = 1; d < have; d *= 2) {
+      for (int64_t i = mine * 2 * d; i + d < have; i += (int64_t)slots * 2 * d) {
+        N *a = &shared[((slot - mine) + i) * LANES + lane];
+        *a = combined<K>(*a, a[d * LANES]);
+      }
+      __syncthreads();
+    }
+    if (mine == 0 && s < j.outputs) {
+      const int group = (int)threadIdx.x % 32 / 16;
+      finish_half<K>(j, s, shared[slot * LANES + lane], lane,
+                     LANES == 16 ? 0xffffu << (group * 16) : 0);
+    }
+    __syncthreads();
+  }
+}
+
+/* The result of empty sequences: an integer or a float. */
+template <class T>
+static __global__ void __launch_bounds__(256) store_empty(const job j, const T value) {
+  for (int64_t s = (int64_t)blockIdx.x * 256 + threadIdx.x; s < j.outputs;
+       s += (int64_t)gridDim.x * 256)
+    store_any(place(j, s), j.out_dtype, value);
+}
+
+/* ============================================================================================== */
+/* 6  Reduce: rows                                                                                */
+/* ============================================================================================== */
+/*
+ * Sequences that lie together in memory, in vectors of 16 bytes. Each warp fills a tile of 8 KB in
+ * shared memory by asynchronous copies that run over memory in address order, and no warp waits for
+ * another: while one computes, the others' copies are under way. Three ways to share a tile:
+ *
+ *   ROWS_EACH   rows of at most 256 bytes, a row for each thread
+ *   ROWS_SOME   a row is up to a tile; SIZE threads (bytes of an element) own each block of 256,
+ *               since a row of 16 lanes is 16 bytes for each of them
+ *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
+ */
+enum { ROWS_EACH, ROWS_SOME, ROWS_LONG };
+enum {
+  ROWS_WARPS = 4,
+  TILE_VECTORS = 512,
+  TILE_BYTES = 8192,
+  ROWS_TILES_LOG2 = 7,
+  ROWS_MOST_LOG2 = 10
+};
+enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
+
+struct rows {
+  int mode;
+  int width;         /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
+  int width_log2;    /* or -1 */
+  int blocks;        /* of a tile */
+  int row_log2;      /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
+  int unit_log2;     /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
+  int dense;         /* rows follow each other without gaps, in memory as in the tile */
+  int tiles_log2;    /* LONG: tiles of a segment */
+  int64_t row_tiles; /* LONG: tiles of a row */
+};
+
+GPURED__DEV void copy_16(void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(global) : "memory");
+#else
+  *(uint4 *)shared = *(const uint4 *)global;
+#endif
+}
+/* Waits until this thread's copies are there. */
+GPURED__DEV void copies_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* The place of a vector in a tile: what threads read at the same time lies in different banks. A
+ * block begins every 2^width_log2 vectors; P threads read it side by side. */
+template <int P>
+GPURED__DEV int swizzled(int v, int width_log2) {
+  if (P >= 8 || width_log2 < 0) return v;
+  return v ^ ((v >> width_log2 & (8 / P - 1)) * P);
+}
+/* The same where each thread reads a row of its own. */
+GPURED__DEV int swizzled_each(int v, int width_log2) {
+  return width_log2 < 0 ? v : v ^ (v >> (width_log2 < 3 ? 3 : width_log2) & 7);
+}
+
+template <int S, int MODE>
+GPURED__DEV int slot_of(int v, int width_log2) {
+  return MODE == ROWS_EACH ? swizzled_each(v, width_log2) : swizzled<S>(v, width_log2);
+}
+
+/* Vectors v = t, t + 32, ... < count of contiguous memory. */
+template <int S, int MODE>
+GPURED__DEV void load_run(const char *base, int64_t count, int width_log2, char *stage, int t) {
+  if (count >= TILE_VECTORS) {
+#pragma unroll
+    for (int i = 0; i < TILE_VECTORS / 32; ++i) {
+      const int v = t + 32 * i;
+      copy_16(stage + 16 * slot_of<S, MODE>(v, width_log2), base + 16 * v);
+    }
+  } else {
+    for (int v = t; v < (int)count; v += 32)
+      copy_16(stage + 16 * slot_of<S, MODE>(v, width_log2), base + 16 * v);
+  }
+}
+
+template <int S, int MODE>
+GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, int64_t tile, char *stage,
+                           int t) {
+  const int64_t vectors = j.n * S / 16;
+  if (MODE == ROWS_LONG) {
+    const char *base = j.in + start_of(j, row) * S + tile * TILE_BYTES;
+    load_run<S, MODE>(base, vectors - tile * TILE_VECTORS, w.width_log2, stage, t);
+    return;
+  }
+  const int most = w.blocks * w.width;
+  if (w.dense) {
+    const int64_t left = (j.outputs - row) * vectors;
+    load_run<S, MODE>(j.in + row * vectors * 16, left < most ? left : most, w.width_log2, stage, t);
+    return;
+  }
+#pragma unroll 4
+  for (int v = t; v < most; v += 32) {
+    int block = w.width_log2 >= 0 ? v >> w.width_log2 : v / w.width;
+    int64_t r = row + (block >> w.row_log2);
+    int64_t at = (int64_t)(block & ((1 << w.row_log2) - 1)) * (16 * S) + v - block * w.width;
+    if (r < j.outputs && at < vectors)
+      copy_16(stage + 16 * slot_of<S, MODE>(v, w.width_log2), j.in + start_of(j, r) * S + at * 16);
+  }
+}
+
+/* 16 bytes as values. */
+template <int D, class T, int V>
+GPURED__DEV void unpack(const uint4 q, T *x, int how) {
+  typedef typename stored<D>::S S;
+  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const int bit = i * (int)sizeof(S) * 8;
+    uint64_t raw = word[bit / 32] >> bit % 32;
+    if (sizeof(S) == 8) raw = word[bit / 32] | (uint64_t)word[(bit / 32 + 1) % 4] << 32;
+    widen<D>((S)raw, &x[i]);
+  }
+  if (how == GPURED__NONZERO || how == GPURED__ABS)
+#pragma unroll
+    for (int i = 0; i < V; ++i) adjust(&x[i], how);
+}
+
+/* ---- A row for each thread ---- */
+
+/* f(element index, value, row of lanes) over a thread's row, in ascending order. */
+template <int D, class T, class F>
+GPURED__DEV void each_element(const rows &w, const char *stage, int block, int how, const F &f) {
+  enum { V = 16 / stored<D>::SIZE };
+#pragma unroll
+  for (int r = 0; r < 16; ++r) {
+    if (r < w.width) {
+      T x[V];
+      uint4 q = *(const uint4 *)(stage + 16 * swizzled_each(block * w.width + r, w.width_log2));
+      unpack<D, T, V>(q, x, how);
+#pragma unroll
+      for (int i = 0; i < V; ++i) f(r * V + i, x[i]);
+    }
+  }
+}
+
+template <int K, class N, int H>
+struct halves {
+  GPURED__DEV void fold(N *a) {
+#pragma unroll
+    for (int l = 0; l < H; ++l) a[l] = combined<K>(a[l], a[l + H]);
+    halves<K, N, H / 2>::fold(a);
+  }
+};
+template <int K, class N>
+struct halves<K, N, 0> {
+  GPURED__DEV void fold(N *) {}
+};
+
+/* Reduce of a thread's row. */
+template <int K, int D, class T, class F>
+GPURED__DEV T reduce_each(const rows &w, const char *stage, int block, int how, const F &f) {
+  T a[GPURED__LANES];
+#pragma unroll
+  for (int l = 0; l < GPURED__LANES; ++l) set_neutral<K>(&a[l]);
+  each_element<D, T>(w, stage, block, how, [&](int e, T x) {
+    T y = f(x);
+    a[e % 16] = e < 16 ? first<K>(y) : step<K>(a[e % 16], y);
+  });
+  halves<K, T, GPURED__LANES / 2>::fold(a);
+  return a[0];
+}
+
+template <int A, int D, int K>
+struct each_of {
+  typedef typename acc<A>::T T;
+  GPURED__DEV T node(const job &j, const rows &w, const char *stage, int block) {
+    return reduce_each<K, D, T>(w, stage, block, j.how, [&](T x) { return prepared<K>(x, j); });
+  }
+};
+template <int A, int D>
+struct each_of<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV arg_node<T> node(const job &j, const rows &w, const char *stage, int block) {
+    arg_node<T> n;
+    int at = INT32_MAX;
+    n.v = reduce_each<K_MAX, D, T>(w, stage, block, j.how,
+                                   [&](T x) { return prepared<K_ARG>(x, j); });
+    each_element<D, T>(w, stage, block, j.how, [&](int e, T x) {
+      T y = prepared<K_ARG>(x, j);
+      if (equal(y, n.v) || (is_nan(y) && is_nan(n.v))) at = min(at, e);
+    });
+    n.i = at;
+    return n;
+  }
+};
+template <int A, int D>
+struct each_of<A, D, K_LSE> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV pair_node<T> node(const job &j, const rows &w, const char *stage, int block) {
+    pair_node<T> n;
+    n.m = reduce_each<K_MAX, D, T>(w, stage, block, j.how, [](T x) { return x; });
+    n.s = 1;
+    if (is_finite(n.m))
+      n.s = reduce_each<K_ADD, D, T>(w, stage, block, j.how,
+                                     [&](T x) { return exponential(sub(x, n.m)); });
+    return n;
+  }
+};
+template <int A, int D>
+struct each_of<A, D, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV moments_node<T> node(const job &j, const rows &w, const char *stage, int block) {
+    moments_node<T> n;
+    n.n = j.n;
+    n.mean =
+        quotient(reduce_each<K_ADD, D, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
+    n.m2 = reduce_each<K_SQUARE, D, T>(w, stage, block, j.how, [&](T x) { return sub(x, n.mean); });
+    return n;
+  }
+};
+
+/* ---- SIZE threads for each block ---- */
+
+/* What a thread sees of its block in a tile: rows of V neighbouring elements. */
+template <int D, class T>
+struct piece {
+  enum { P = stored<D>::SIZE, V = 16 / P };
+  const char *stage;
+  int slot;                   /* vector of row 0 */
+  int width_log2, count, how; /* count: rows that exist */
+  __device__ __forceinline__ void read(int r, T *x) const {
+    uint4 q = *(const uint4 *)(stage + 16 * swizzled<P>(slot + r * P, width_log2));
+    unpack<D, T, V>(q, x, how);
+  }
+};
+
+/* f(row, x) for each row of V elements that exists, in ascending order. */
+template <int D, class T, class F>
+GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
+  T x[piece<D, T>::V];
+  if (p.count == GPURED__LANES) {
+#pragma unroll
+    for (int r = 0; r < GPURED__LANES; ++r) {
+      p.read(r, x);
+      f(r, x);
+    }
+  } else {
+    for (int r = 0; r < p.count; ++r) {
+      p.read(r, x);
+      f(r, x);
+    }
+  }
+}
+
+/* The lanes of a block: thread q of it has V of them. */
+template <int K, int D, class T, class F>
+GPURED__DEV void block_lanes(const piece<D, T> &p, T *a, const F &f) {
+  enum { V = piece<D, T>::V };
+#pragma unroll
+  for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+  each_row(p, [&](int r, T *x) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = r == 0 ? first<K>(f(x[i])) : step<K>(a[i], f(x[i]));
+  });
+}
+
+/* The tree over `from` to `to` neighbouring blocks; the first P threads have the result. */
+template <int K, int P, int V, class T>
+GPURED__DEV void join_blocks(T *a, int from, int to) {
+#pragma unroll
+  for (int d = 1; d < 32 / P; d *= 2)
+    if (d >= from && d < to)
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], from_below(0xffffffffu, a[i], d * P));
+}
+
+/* The fold of 16 lanes, V in each of P threads. */
+template <int K, int V, class T, int H>
+struct lane_halves {
+  GPURED__DEV void fold(T *a) {
+    if (H >= V) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], from_below(0xffffffffu, a[i], H / V));
+    } else {
+#pragma unroll
+      for (int i = 0; i < H; ++i) a[i] = combined<K>(a[i], a[(i + H) % V]);
+    }
+    lane_halves<K, V, T, H / 2>::fold(a);
+  }
+};
+template <int K, int V, class T>
+struct lane_halves<K, V, T, 0> {
+  GPURED__DEV void fold(T *) {}
+};
+template <int K, int P, int V, class T>
+GPURED__DEV T fold_lanes(T *a) {
+  lane_halves<K, V, T, GPURED__LANES / 2>::fold(a);
+  return a[0];
+}
+
+/* The node of a thread's unit of blocks, for each kind of operation; valid in the unit's first P
+ * threads (folds: V lanes each) or in its first one. offset: of the block in the sequence. */
+template <int A, int D, int K>
+struct unit_of {
+  typedef typename acc<A>::T T;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = V, PN = P };
+  GPURED__DEV void make(const job &j, const piece<D, T> &p, int, int64_t, int, T *node) {
+    block_lanes<K>(p, node, [&](T x) { return prepared<K>(x, j); });
+  }
+};
+
+/* Sums of bytes: their order does not matter, so four go at a time and all into the first lane. */
+template <int D>
+struct byte_sum {
+  enum { P = 1, V = 16, VN = V, PN = P };
+  GPURED__DEV void make(const job &j, const piece<D, uint64_t> &p, int, int64_t, int,
+                        uint64_t *node) {
+    if (j.how != GPURED__PLAIN) {
+      block_lanes<K_ADD>(p, node, [](uint64_t x) { return x; });
+      return;
+    }
+    int sum = 0;
+    for (int r = 0; r < p.count; ++r) {
+      const uint4 q = *(const uint4 *)(p.stage + 16 * swizzled<P>(p.slot + r, p.width_log2));
+      if (D == GPURED_I8) {
+        sum = __dp4a((int)q.x, 0x01010101, __dp4a((int)q.y, 0x01010101, sum));
+        sum = __dp4a((int)q.z, 0x01010101, __dp4a((int)q.w, 0x01010101, sum));
+      } else {
+        sum = (int)__dp4a(q.x, 0x01010101u, __dp4a(q.y, 0x01010101u, (unsigned)sum));
+        sum = (int)__dp4a(q.z, 0x01010101u, __dp4a(q.w, 0x01010101u, (unsigned)sum));
+      }
+    }
+#pragma unroll
+    for (int i = 1; i < V; ++i) node[i] = 0;
+    node[0] = (uint64_t)(int64_t)sum;
+  }
+};
+template <>
+struct unit_of<GPURED__U64, GPURED_I8, K_ADD> : byte_sum<GPURED_I8> {};
+template <>
+struct unit_of<GPURED__U64, GPURED_U8, K_ADD> : byte_sum<GPURED_U8> {};
+
+template <int A, int D>
+struct unit_of<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
+  GPURED__DEV void make(const job &j, const piece<D, T> &p, int, int64_t offset, int t, N *node) {
+    T a[V], m;
+    int at = INT32_MAX;
+    block_lanes<K_MAX>(p, a, [&](T x) { return prepared<K_ARG>(x, j); });
+    m = a[0];
+#pragma unroll
+    for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
+#pragma unroll
+    for (int d = 1; d < P; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+    each_row(p, [&](int r, T *x) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        T y = prepared<K_ARG>(x[i], j);
+        if (equal(y, m) || (is_nan(y) && is_nan(m))) at = min(at, r * 16 + t % P * V + i);
+      }
+    });
+#pragma unroll
+    for (int d = 1; d < P; d *= 2) at = min(at, __shfl_xor_sync(0xffffffffu, at, d));
+    node->v = m;
+    node->i = p.count ? offset + at : INT64_MAX;
+  }
+};
+
+template <int A, int D>
+struct unit_of<A, D, K_LSE> {
+  typedef typename acc<A>::T T;
+  typedef pair_node<T> N;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
+  GPURED__DEV void make(const job &, const piece<D, T> &p, int unit_log2, int64_t, int t, N *node) {
+    T a[V], m;
+    block_lanes<K_MAX>(p, a, [](T x) { return x; });
+    m = a[0];
+#pragma unroll
+    for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
+    for (int d = 1; d < P << unit_log2; d *= 2)
+      m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+    T base = is_finite(m) ? m : (T)0;
+    block_lanes<K_ADD>(p, a, [&](T x) { return exponential(sub(x, base)); });
+    join_blocks<K_ADD, P, V>(a, 1, 1 << unit_log2);
+    node->s = fold_lanes<K_ADD, P, V>(a);
+    node->m = m;
+    if (!is_finite(m)) node->s = 1;
+    if (p.count == 0 && t % (P << unit_log2) == 0) set_neutral<K_LSE>(node);
+  }
+};
+
+template <int A, int D>
+struct unit_of<A, D, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  typedef moments_node<T> N;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
+  GPURED__DEV void make(const job &j, const piece<D, T> &p, int unit_log2, int64_t offset, int t,
+                        N *node) {
+    T a[V];
+    int64_t left = j.n - offset, most = (int64_t)GPURED__BLOCK << unit_log2;
+    const int leader = t & -(P << unit_log2);
+    left = __shfl_sync(0xffffffffu, left, leader);
+    block_lanes<K_ADD>(p, a, [](T x) { return x; });
+    join_blocks<K_ADD, P, V>(a, 1, 1 << unit_log2);
+    node->n = left < 0 ? 0 : (left < most ? left : most);
+    T mean = quotient(fold_lanes<K_ADD, P, V>(a), (T)node->n);
+    mean = __shfl_sync(0xffffffffu, mean, leader);
+    block_lanes<K_SQUARE>(p, a, [&](T x) { return sub(x, mean); });
+    join_blocks<K_ADD, P, V>(a, 1, 1 << unit_log2);
+    node->mean = mean;
+    node->m2 = fold_lanes<K_ADD, P, V>(a);
+    if (p.count == 0 && t % (P << unit_log2) == 0) set_neutral<K_MOMENTS>(node);
+  }
+};
+
+/* Folds end with their lanes in P threads, V each; other nodes are ready. */
+template <int K, int P, int V, class T>
+GPURED__DEV T last_fold(T *a) {
+  return fold_lanes<K, P, V>(a);
+}
+#define GPURED__LAST_FOLD(node)               \
+  template <int K, int P, int V, class T>     \
+  GPURED__DEV node<T> last_fold(node<T> *a) { \
+    return *a;                                \
+  }
+GPURED__LAST_FOLD(arg_node)
+GPURED__LAST_FOLD(pair_node)
+GPURED__LAST_FOLD(moments_node)
+#undef GPURED__LAST_FOLD
+
+/* How many rows of lanes a thread has in a block of which `left` elements exist. */
+GPURED__DEV int rows_left(int64_t left, int before) {
+  if (left >= GPURED__BLOCK) return GPURED__LANES;
+  return left <= before ? 0 : ((int)left - before - 1) / GPURED__LANES + 1;
+}
+
+/* Tiles of rows that fit in them: each group of blocks is a row. */
+template <int A, int D, int K>
+GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage,
+                           int t) {
+  typedef unit_of<A, D, K> unit;
+  typedef typename kind<A, K>::N N;
+  enum { P = unit::P, V = unit::V, GROUPS = 32 / P };
+  const int group = t / P;
+  for (int block = group; block - group < w.blocks; block += GROUPS) {
+    const int64_t row = first_row + (block >> w.row_log2);
+    const int64_t offset = (int64_t)(block & ((1 << w.row_log2) - 1)) * GPURED__BLOCK;
+    const bool exists = row < j.outputs && block < w.blocks;
+    piece<D, typename acc<A>::T> mine;
+    N node[unit::VN];
+    mine.stage = stage;
+    mine.slot = block * w.width + t % P;
+    mine.width_log2 = w.width_log2;
+    mine.how = j.how;
+    mine.count = rows_left(exists ? j.n - offset : 0, t % P * V);
+    unit::make(j, mine, w.unit_log2, offset, t, node);
+    join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1,
+                                1 << w.row_log2);
+    N result = last_fold<K, P, V>(node);
+    if (exists && t % (P << w.row_log2) == 0) store_result<K>(j, row, result);
+  }
+}
+
+/* A tile of a long row: its node in the first PN threads. */
+template <int A, int D, int K>
+GPURED__DEV void long_tile(const job &j, const rows &w, int64_t tile, const char *stage, int t,
+                           typename kind<A, K>::N *node) {
+  typedef unit_of<A, D, K> unit;
+  enum { P = unit::P, V = unit::V, GROUPS = 32 / P };
+  const int group = t / P;
+  const int64_t offset = (tile * GROUPS + group) * GPURED__BLOCK;
+  piece<D, typename acc<A>::T> mine;
+  mine.stage = stage;
+  mine.slot = group * 16 * P + t % P;
+  mine.width_log2 = w.width_log2;
+  mine.how = j.how;
+  mine.count = rows_left(j.n - offset, t % P * V);
+  unit::make(j, mine, w.unit_log2, offset, t, node);
+  join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1, GROUPS);
+}
+
+/* The best of a long row's tile joins the warp's best so far; its place is looked up only if it
+ * wins. */
+template <int A, int D>
+GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char *stage, int t,
+                          arg_node<typename acc<A>::T> *best) {
+  typedef typename acc<A>::T T;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V };
+  const int64_t offset = (tile * (32 / P) + t / P) * GPURED__BLOCK;
+  piece<D, T> mine;
+  T a[V], m;
+  int at = INT32_MAX;
+  mine.stage = stage;
+  mine.slot = t / P * 16 * P + t % P;
+  mine.width_log2 = w.width_log2;
+  mine.how = j.how;
+  mine.count = rows_left(j.n - offset, t % P * V);
+  block_lanes<K_MAX>(mine, a, [&](T x) { return prepared<K_ARG>(x, j); });
+  m = a[0];
+#pragma unroll
+  for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+  if (best->i != INT64_MAX && !beats(m, best->v)) return;
+  each_row(mine, [&](int r, T *x) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      T y = prepared<K_ARG>(x[i], j);
+      if (equal(y, m) || (is_nan(y) && is_nan(m)))
+        at = min(at, t / P * GPURED__BLOCK + r * 16 + t % P * V + i);
+    }
+  });
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) at = min(at, __shfl_xor_sync(0xffffffffu, at, d));
+  best->v = m;
+  best->i = tile * (32 / P) * GPURED__BLOCK + at;
+}
+template <int A, int D, class N>
+GPURED__DEV void arg_tile(const job &, const rows &, int64_t, const char *, int, N *) {}
+
+/* The end of a segment: its node to the output, or to the second launch. */
+template <int A, int D, int K>
+GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
+                             typename kind<A, K>::N *node, int t) {
+  typedef unit_of<A, D, K> unit;
+  typedef typename kind<A, K>::N N;
+  enum { LANES = kind<A, K>::LANES, VN = unit::VN };
+  if (j.segments > 1) {
+    N *to = (N *)j.partial + (row * j.segments + segment) * LANES + t * VN;
+    if (t < unit::PN)
+      for (int i = 0; i < VN; ++i) to[i] = node[i];
+    return;
+  }
+  N result = last_fold<K, unit::P, unit::V>(node);
+  if (t == 0) store_result<K>(j, row, result);
+}
+
+/* Loads a tile of a long row and waits for it. */
+template <int A, int D>
+GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
+                            char *stage, int t) {
+  load_run<stored<D>::SIZE, ROWS_LONG>(base + tile * TILE_BYTES,
+                                       j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
+                                       w.width_log2, stage, t);
+  copies_wait();
+  __syncwarp();
+}
+
+/* The tree over the tiles of a segment, whose nodes lie in shared memory; the result is in the
+ * first PN threads of the block. */
+template <int K, int LANES, class N>
+GPURED__DEV void join_tiles(N *nodes, int count) {
+  const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
+  for (int d = 1; d < count; d *= 2) {
+    __syncthreads();
+    for (int i = slot * 2 * d; i + d < count; i += ROWS_WARPS * 32 / LANES * 2 * d)
+      nodes[i * LANES + lane] = combined<K>(nodes[i * LANES + lane], nodes[(i + d) * LANES + lane]);
+  }
+  __syncthreads();
+}
+
+/* Long rows: a segment of a row, or a whole one, for each block. */
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_long(const job j, const rows w) {
+  typedef unit_of<A, D, K> unit;
+  typedef typename kind<A, K>::N N;
+  enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
+  extern __shared__ __align__(128) char ring[];
+  N *nodes = (N *)(ring + ROWS_SHARED), node[VN];
+  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
+  char *stage = ring + wi * TILE_BYTES;
+  const int64_t row = blockIdx.x / j.segments, segment = blockIdx.x % j.segments;
+  const int64_t first = segment << w.tiles_log2;
+  let_next_launch();
+  const int64_t left = w.row_tiles - first;
+  const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
+  const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
+  if (K == K_ARG) set_neutral<K>(node);
+  for (int i = wi; i < count; i += ROWS_WARPS) {
+    fetch_tile<A, D>(j, w, base, first + i, stage, t);
+    if (K == K_ARG) {
+      arg_tile<A, D>(j, w, first + i, stage, t, node);
+      __syncwarp();
+      continue;
+    }
+    long_tile<A, D, K>(j, w, first + i, stage, t, node);
+    if (t < PN)
+#pragma unroll
+      for (int e = 0; e < VN; ++e) nodes[i * LANES + t * VN + e] = node[e];
+    __syncwarp();
+  }
+  if (K == K_ARG && t == 0) nodes[wi] = *node;
+  join_tiles<K, LANES>(nodes, K == K_ARG ? (int)ROWS_WARPS : count);
+  if (wi) return;
+#pragma unroll
+  for (int e = 0; e < VN; ++e) node[e] = nodes[(t < PN ? t : 0) * VN + e];
+  end_segment<A, D, K>(j, row, segment, node, t);
+}
+
+template <int A, int D, int K, int MODE>
+static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_rows(const job j, const rows w) {
+  extern __shared__ __align__(128) char ring[];
+  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
+  const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
+  char *stage = ring + wi * TILE_BYTES;
+  for (int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step; row < j.outputs;
+       row += gridDim.x * ROWS_WARPS * step) {
+    load_tile<stored<D>::SIZE, MODE>(j, w, row, 0, stage, t);
+    copies_wait();
+    __syncwarp();
+    if (MODE == ROWS_SOME) {
+      some_rows<A, D, K>(j, w, row, stage, t);
+    } else {
+      for (int block = t; block < w.blocks && row + block < j.outputs; block += 32)
+        store_result<K>(j, row + block, each_of<A, D, K>::node(j, w, stage, block));
+    }
+    __syncwarp();
+  }
+}
+
+/* ============================================================================================== */
+/* 7  Reduce: columns                                                                             */
+/* ============================================================================================== */
+/*
+ * Neighbouring sequences lie side by side in memory. A thread reads 16 bytes of V columns at a time
+ * and has one lane of them, the rows l, l + 16, ... of each block; a block of threads is `across`
+ * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
+ * COLS_SHORT elements) are read whole by one thread for V columns.
+ */
+enum {
+  COLS_THREADS = 256,
+  COLS_ACROSS_LOG2 = 4,
+  COLS_MOST_LOG2 = 4,
+  COLS_BATCH = 16,
+  COLS_SHORT = 64,
+  COLS_FEW = 8
+};
+
+struct cols {
+  int64_t width;     /* columns; the last kept axis, of stride 1 */
+  int64_t tiles;     /* along it */
+  int across_log2;   /* threads along it */
+  int deep_log2;     /* threads along a segment */
+  int blocks_log2;   /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
+  int64_t row_bytes; /* from one element of a sequence to the next */
+  int packed;        /* short ones: 16 bytes of results lie together */
+};
+
+/* Where the order does not matter a thread keeps one node instead of a counter. */
+__host__ __device__ constexpr bool cols_free(int a, int k) {
+  return a == GPURED__U64 || k == K_MAX || k == K_ARG;
+}
+
+template <int D>
+struct strip {
+  enum { SIZE = stored<D>::SIZE, V = SIZE == 1 ? 8 : 16 / SIZE, BYTES = V * SIZE };
+};
+
+/* 2 to 16 bytes in one load. */
+GPURED__DEV uint4 load_strip(const char *p, int bytes) {
+  uint4 q = make_uint4(0, 0, 0, 0);
+  if (bytes == 16) {
+    q = __ldg((const uint4 *)p);
+  } else if (bytes == 8) {
+    uint2 h = __ldg((const uint2 *)p);
+    q.x = h.x;
+    q.y = h.y;
+  } else if (bytes == 4) {
+    q.x = __ldg((const uint32_t *)p);
+  } else {
+    q.x = __ldg((const uint16_t *)p);
+  }
+  return q;
+}
+
+/* Rows first, first + 16, ... < end of V columns into their lanes. */
+template <int A, int D, int K>
+struct column_lanes {
+  typedef typename acc<A>::T T;
+  typedef T N;
+  enum { V = strip<D>::V };
+  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
+                        N *a) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+#pragma unroll
+    for (int half = 0; half < GPURED__LANES / COLS_BATCH; ++half) {
+      uint4 raw[COLS_BATCH];
+#pragma unroll
+      for (int b = 0; b < COLS_BATCH; ++b)
+        if (row + b * GPURED__LANES < end)
+          raw[b] = load_strip(base + (row + b * GPURED__LANES) * c.row_bytes, strip<D>::BYTES);
+#pragma unroll
+      for (int b = 0; b < COLS_BATCH; ++b) {
+        T x[V];
+        if (row + b * GPURED__LANES >= end) break;
+        unpack<D, T, V>(raw[b], x, j.how);
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+          T y = prepared<K>(x[i], j);
+          a[i] = half + b == 0 ? first<K>(y) : step<K>(a[i], y);
+        }
+      }
+      row += COLS_BATCH * GPURED__LANES;
+    }
+  }
+};
+
+template <int A, int D>
+struct column_lanes<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { V = strip<D>::V };
+  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
+                        N *a) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K_ARG>(&a[i]);
+    for (int half = 0; half < GPURED__LANES / COLS_BATCH; ++half) {
+      uint4 raw[COLS_BATCH];
+#pragma unroll
+      for (int b = 0; b < COLS_BATCH; ++b)
+        if (row + b * GPURED__LANES < end)
+          raw[b] = load_strip(base + (row + b * GPURED__LANES) * c.row_bytes, strip<D>::BYTES);
+#pragma unroll
+      for (int b = 0; b < COLS_BATCH; ++b) {
+        T x[V];
+        if (row + b * GPURED__LANES >= end) break;
+        unpack<D, T, V>(raw[b], x, j.how);
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+          T y = prepared<K_ARG>(x[i], j);
+          if (a[i].i == INT64_MAX || beats(y, a[i].v)) {
+            a[i].v = y;
+            a[i].i = row + b * GPURED__LANES;
+          }
+        }
+      }
+      row += COLS_BATCH * GPURED__LANES;
+    }
+  }
+};
+
+/* The lanes of one column, in shared memory at `step`, to one node. */
+template <int K, class N>
+GPURED__DEV N fold_column(N *lane, int step) {
+  N a[GPURED__LANES];
+#pragma unroll
+  for (int l = 0; l < GPURED__LANES; ++l) a[l] = lane[l * step];
+  halves<K, N, GPURED__LANES / 2>::fold(a);
+  return a[0];
+}
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job j, const cols c) {
+  typedef typename kind<A, K>::N N;
+  enum { V = strip<D>::V, LANES = kind<A, K>::LANES, FREE = cols_free(A, K) };
+  extern __shared__ __align__(128) char space[];
+  N *mine =
+      (N *)space + threadIdx.x; /* [level][i][thread] while feeding, then [deep][lane][column] */
+  const int across = 1 << c.across_log2, tx = (int)threadIdx.x & (across - 1);
+  const int lane = (int)threadIdx.x >> c.across_log2 & 15;
+  const int deep = (int)threadIdx.x >> (c.across_log2 + 4), depth = 1 << c.deep_log2;
+  const int threads = (int)blockDim.x;
+  const int64_t k = blockIdx.x, tile = k % c.tiles, segment = k / c.tiles % j.segments;
+  const int64_t outer = k / c.tiles / j.segments, col = (tile * across + tx) * V;
+  const char *base = j.in + (start_of(j, outer * c.width) + col) * strip<D>::SIZE;
+  const int64_t from = (segment * depth + deep) << c.blocks_log2;
+  N a[V], run[V];
+  int64_t count = 0;
+#pragma unroll
+  for (int i = 0; i < V; ++i) set_neutral<K>(&run[i]);
+  if (col < c.width)
+    for (; count < 1 << c.blocks_log2; ++count) {
+      int64_t begin = (from + count) * GPURED__BLOCK, end = begin + GPURED__BLOCK;
+      if (begin >= j.n) break;
+      column_lanes<A, D, K>::feed(j, c, base, begin + lane, end < j.n ? end : j.n, a);
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        if (FREE)
+          run[i] = combined<K>(run[i], a[i]);
+        else
+          push<K>(mine + i * threads, V * threads, count, a[i]);
+      }
+    }
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    a[i] = FREE ? run[i] : closed<K>(mine + i * threads, V * threads, count);
+  __syncthreads();
+  N *grid = (N *)space;
+  const int columns = across * V, layer = 16 * columns;
+#pragma unroll
+  for (int i = 0; i < V; ++i) grid[deep * layer + lane * columns + tx * V + i] = a[i];
+  __syncthreads();
+  for (int d = 1; d < depth; d *= 2) {
+    for (int e = (int)threadIdx.x; e < depth / (2 * d) * layer; e += threads) {
+      N *x = grid + e / layer * 2 * d * layer + e % layer;
+      *x = combined<K>(*x, x[d * layer]);
+    }
+    __syncthreads();
+  }
+  const int64_t first_col = tile * columns;
+  if (j.segments == 1 || LANES == 1) {
+    for (int e = (int)threadIdx.x; e < columns; e += threads) {
+      if (first_col + e >= c.width) break;
+      int64_t s = outer * c.width + first_col + e;
+      N result = fold_column<K>(grid + e, columns);
+      if (j.segments == 1)
+        store_result<K>(j, s, result);
+      else
+        ((N *)j.partial)[s * j.segments + segment] = result;
+    }
+    return;
+  }
+  for (int e = (int)threadIdx.x; e < layer; e += threads) {
+    int64_t column = first_col + e / 16;
+    if (column < c.width)
+      ((N *)j.partial)[((outer * c.width + column) * j.segments + segment) * 16 + e % 16] =
+          grid[e % 16 * columns + e / 16];
+  }
+}
+
+/* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
+ * first, so that few values are kept. Lane l of step s stands for itself and all lanes that fold
+ * into it. */
+template <int A, int D, int K>
+struct short_column {
+  typedef typename acc<A>::T T;
+  typedef T N;
+  enum { V = sizeof(T) == 4 ? 4 : 2, BYTES = V * stored<D>::SIZE };
+
+  template <int PER>
+  GPURED__DEV void lane(const job &j, const uint4 *raw, int l, T *a) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+#pragma unroll
+    for (int k = 0; k < PER; ++k)
+      if (l + k * GPURED__LANES < j.n) {
+        T x[V];
+        unpack<D, T, V>(raw[k], x, j.how);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          a[i] = k == 0 ? first<K>(prepared<K>(x[i], j)) : step<K>(a[i], prepared<K>(x[i], j));
+      }
+  }
+  GPURED__DEV void join(T *a, const T *b) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], b[i]);
+  }
+  /* Lanes L, L + 8, L + 4, L + 12, as far as there are MOST rows. */
+  template <int PER, int MOST, int L>
+  GPURED__DEV void four(const job &j, const uint4 (*raw)[PER], T *a) {
+    T b[V], c[V];
+    lane<PER>(j, raw[0], L, a);
+    if (L + 8 < MOST) {
+      lane<PER>(j, raw[1], L + 8, b);
+      join(a, b);
+    }
+    if (L + 4 < MOST) {
+      lane<PER>(j, raw[2], L + 4, b);
+      if (L + 12 < MOST) {
+        lane<PER>(j, raw[3], L + 12, c);
+        join(b, c);
+      }
+      join(a, b);
+    }
+  }
+  template <int PER, int MOST, int L>
+  GPURED__DEV void fetch(const job &j, const char *base, int64_t row_bytes, uint4 (*raw)[PER]) {
+    const int lanes[4] = {L, L + 8, L + 4, L + 12};
+#pragma unroll
+    for (int q = 0; q < 4; ++q)
+#pragma unroll
+      for (int k = 0; k < PER; ++k)
+        if (lanes[q] < MOST && lanes[q] + k * GPURED__LANES < j.n)
+          raw[q][k] = load_strip(base + (lanes[q] + k * GPURED__LANES) * row_bytes, BYTES);
+  }
+  /* All rows at a time. */
+  template <int MOST>
+  GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, T *a) {
+    T b[V], c[V];
+    uint4 raw[4][4][1];
+    fetch<1, MOST, 0>(j, base, row_bytes, raw[0]);
+    fetch<1, MOST, 2>(j, base, row_bytes, raw[1]);
+    fetch<1, MOST, 1>(j, base, row_bytes, raw[2]);
+    fetch<1, MOST, 3>(j, base, row_bytes, raw[3]);
+    four<1, MOST, 0>(j, raw[0], a);
+    four<1, MOST, 2>(j, raw[1], b);
+    join(a, b);
+    four<1, MOST, 1>(j, raw[2], b);
+    four<1, MOST, 3>(j, raw[3], c);
+    join(b, c);
+    join(a, b);
+  }
+  GPURED__DEV void run_more(const job &j, const char *base, int64_t row_bytes, T *a) {
+    T b[V], c[V];
+    uint4 raw[4][4];
+    fetch<4, 16, 0>(j, base, row_bytes, raw);
+    four<4, 16, 0>(j, raw, a);
+    fetch<4, 16, 2>(j, base, row_bytes, raw);
+    four<4, 16, 2>(j, raw, b);
+    join(a, b);
+    fetch<4, 16, 1>(j, base, row_bytes, raw);
+    four<4, 16, 1>(j, raw, b);
+    fetch<4, 16, 3>(j, base, row_bytes, raw);
+    four<4, 16, 3>(j, raw, c);
+    join(b, c);
+    join(a, b);
+  }
+  template <int MOST>
+  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, T *a) {
+    if (MOST <= COLS_FEW)
+      run_few<COLS_FEW>(j, base, row_bytes, a);
+    else if (j.n <= GPURED__LANES)
+      run_few<GPURED__LANES>(j, base, row_bytes, a);
+    else
+      run_more(j, base, row_bytes, a);
+  }
+};
+
+template <int A, int D>
+struct short_column<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { V = sizeof(T) == 4 ? 4 : 2 };
+  template <int MOST>
+  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, N *result) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K_ARG>(&result[i]);
+#pragma unroll 4
+    for (int64_t row = 0; row < j.n; ++row) {
+      T x[V];
+      unpack<D, T, V>(load_strip(base + row * row_bytes, V * stored<D>::SIZE), x, j.how);
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        T y = prepared<K_ARG>(x[i], j);
+        if (row > 0 && !beats(y, result[i].v)) continue;
+        result[i].v = y;
+        result[i].i = row;
+      }
+    }
+  }
+};
+
+/* 16 bytes of neighbouring results of the accumulator's own type. */
+template <int K, class T>
+GPURED__DEV void store_packed(const job &j, int64_t sequence, const T *result) {
+  T y[16 / sizeof(T)];
+  uint4 q;
+#pragma unroll
+  for (int i = 0; i < (int)(16 / sizeof(T)); ++i) {
+    typedef decltype(bits_of(T())) U;
+    y[i] = result[i];
+    if (K == K_MAX) set_bits(&y[i], (U)(bits_of(y[i]) ^ (U)j.flip));
+    y[i] = canonical(real_result(j, y[i]));
+  }
+  memcpy(&q, y, 16);
+  *(uint4 *)place(j, sequence) = q;
+}
+template <int K, class T>
+GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
+
+template <int A, int D, int K, int MOST>
+static __global__ void __launch_bounds__(256) reduce_short_cols(const job j, const cols c) {
+  typedef short_column<A, D, K> column;
+  enum { V = column::V };
+  typename column::N result[V];
+  const int64_t strips = c.width / V, all = j.outputs / V;
+  for (int64_t k = (int64_t)blockIdx.x * 256 + threadIdx.x; k < all;
+       k += (int64_t)gridDim.x * 256) {
+    const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
+    const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
+    column::template run<MOST>(j, base, c.row_bytes, result);
+    if (c.packed) {
+      store_packed<K>(j, outer * c.width + col, result);
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) store_result<K>(j, outer * c.width + col + i, result[i]);
+  }
+}
+
+/* ============================================================================================== */
+/* 8  Scan                                                                                        */
+/* ============================================================================================== */
+/*
+ * One pass over memory. A block of threads takes a tile of SCAN_CHUNK * chunks elements, the
+ * scan's groups of the levels 0, 1 and 2, into shared memory; a thread scans groups of 16, half a
+ * warp the next level by shuffles, and again. Above that, tiles look back: each publishes its
+ * chunks' totals, the one that completes a group of 16 the group's, and so on; a tile reads at
+ * most 15 values of each level, all in one go. A value travels in 8-byte words, 4 of it and a
+ * flag, so that no fence is needed. Tiles are numbered by a ticket, so a tile waits only for tiles
+ * that have started.
+ *
+ * Lines of at most one chunk are scanned several to a tile, without looking back.
+ */
+enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
+
+struct line_scan {
+  job j; /* sequences are the lines; j.n their length */
+  int64_t in_stride, out_stride;
+  int64_t line_tiles, tiles;
+  int chunks;     /* of a tile */
+  int lines_log2; /* short lines: in a chunk, 2^this; -1: long lines */
+  int levels;     /* long lines: levels above the chunks' totals, theirs included */
+  int exclusive;
+  int flat_in, flat_out; /* tiles are contiguous in memory; same: and of the scan's own type */
+  int same_in, same_out;
+  double empty_real;
+  uint64_t empty_integer;
+  unsigned long long *state; /* the ticket, then words */
+  int64_t level_at[SCAN_LEVELS], level_count[SCAN_LEVELS],
+      last_at; /* in values, level_count a line */
+};
+
+template <int A, int K>
+struct scanned {
+  typedef typename acc<A>::T T;
+  typedef T E;
+  GPURED__DEV E enter(T x, const job &j) {
+    typedef decltype(bits_of(x)) U;
+    if (K == K_MAX) set_bits(&x, (U)(bits_of(x) ^ (U)j.flip));
+    return x;
+  }
+  GPURED__DEV T leave(E x, const job &j) { return enter(x, j); }
+};
+template <int A>
+struct scanned<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  typedef pair_node<T> E;
+  GPURED__DEV E enter(T x, const job &) {
+    E e;
+    e.m = x;
+    e.s = 1;
+    return e;
+  }
+  GPURED__DEV T leave(E x, const job &) { return is_finite(x.m) ? add(x.m, logarithm(x.s)) : x.m; }
+};
+
+/* What a copied tile still lacks: the flip of its elements. */
+template <int K, class T>
+GPURED__DEV void flip_element(T *x, const job &j) {
+  typedef decltype(bits_of(*x)) U;
+  if (K == K_MAX) set_bits(x, (U)(bits_of(*x) ^ (U)j.flip));
+}
+template <int K, class T>
+GPURED__DEV void flip_element(pair_node<T> *, const job &) {}
+
+/* Shuffles of scan elements. */
+template <class E>
+GPURED__DEV E from_above(E x, int d) {
+  return __shfl_up_sync(0xffffffffu, x, (unsigned)d, 16);
+}
+template <class T>
+GPURED__DEV pair_node<T> from_above(pair_node<T> x, int d) {
+  x.m = __shfl_up_sync(0xffffffffu, x.m, (unsigned)d, 16);
+  x.s = __shfl_up_sync(0xffffffffu, x.s, (unsigned)d, 16);
+  return x;
+}
+template <class E>
+GPURED__DEV E from_thread(E x, int source, int width) {
+  return __shfl_sync(0xffffffffu, x, source, width);
+}
+template <class T>
+GPURED__DEV pair_node<T> from_thread(pair_node<T> x, int source, int width) {
+  x.m = __shfl_sync(0xffffffffu, x.m, source, width);
+  x.s = __shfl_sync(0xffffffffu, x.s, source, width);
+  return x;
+}
+
+/* The offset-doubling scan of 16 elements in registers. */
+template <int K, class E, int O>
+struct doubling {
+  GPURED__DEV void scan(E *v) {
+#pragma unroll
+    for (int i = 15; i >= O; --i) v[i] = combined<K>(v[i - O], v[i]);
+    doubling<K, E, O * 2>::scan(v);
+  }
+};
+template <int K, class E>
+struct doubling<K, E, 16> {
+  GPURED__DEV void scan(E *) {}
+};
+
+/* The offset-doubling scan over groups of up to 16 threads; p is the place in the group. */
+template <int K, class E>
+GPURED__DEV E scan_across(E x, int p) {
+#pragma unroll
+  for (int o = 1; o < GPURED__LANES; o *= 2) {
+    E left = from_above(x, o);
+    if (p >= o) x = combined<K>(left, x);
+  }
+  return x;
+}
+
+/* The place of element e of a tile in shared memory: vectors of 16 bytes, spread over the banks. */
+template <class E>
+GPURED__DEV int spread(int e) {
+  enum { PER = 16 / sizeof(E) };
+  int v = e / PER;
+  return (v ^ (v >> 3 & 7)) * PER + e % PER;
+}
+
+/* A group of 16 elements, vector by vector. */
+template <class E>
+GPURED__DEV void read_group(const E *tile, int group, E *x) {
+  enum { PER = 16 / sizeof(E) };
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(E); ++i) {
+    const int v = group * (int)sizeof(E) + i;
+    const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+    memcpy(x + i * PER, &q, 16);
+  }
+}
+/* N elements from element e, a multiple of N. */
+template <class E, int N>
+GPURED__DEV void read_some(const E *tile, int e, E *x) {
+  enum { PER = 16 / sizeof(E) };
+  if (N < PER) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = tile[spread<E>(e + i)];
+  } else {
+#pragma unroll
+    for (int i = 0; i < N / PER; ++i) {
+      const int v = e / PER + i;
+      const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+      memcpy(x + i * PER, &q, 16);
+    }
+  }
+}
+template <class E>
+GPURED__DEV void write_group(E *tile, int group, const E *x) {
+  enum { PER = 16 / sizeof(E) };
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(E); ++i) {
+    const int v = group * (int)sizeof(E) + i;
+    uint4 q;
+    memcpy(&q, x + i * PER, 16);
+    ((uint4 *)tile)[v ^ (v >> 3 & 7)] = q;
+  }
+}
+
+/* Values that tiles show each other. */
+template <class E>
+GPURED__DEV void show(unsigned long long *state, int64_t at, E x) {
+  enum { WORDS = sizeof(E) / 4 };
+  uint32_t word[WORDS];
+  memcpy(word, &x, sizeof x);
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i)
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(state + 1 + at * WORDS + i),
+                 "l"((unsigned long long)word[i] << 32 | 1ull)
+                 : "memory");
+}
+template <class E>
+GPURED__DEV bool look(const unsigned long long *state, int64_t at, E *x) {
+  enum { WORDS = sizeof(E) / 4 };
+  uint32_t word[WORDS];
+  unsigned ready = 1;
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i) {
+    unsigned long long u;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
+                 : "=l"(u)
+                 : "l"(state + 1 + at * WORDS + i)
+                 : "memory");
+    word[i] = (uint32_t)(u >> 32);
+    ready &= (unsigned)u;
+  }
+  memcpy(x, word, sizeof *x);
+  return ready & 1u;
+}
+
+#ifdef GPURED_TEST_DELAYS /* shakes the order in which tiles meet */
+GPURED__DEV void delay(int64_t tile) {
+  unsigned long long now = (unsigned long long)clock64();
+  unsigned r = (unsigned)((now ^ (unsigned long long)tile * 2654435761u) * 2246822519u >> 13);
+  if (r % 4 == 0) __nanosleep(r / 4 % 20000);
+}
+#else
+GPURED__DEV void delay(int64_t) {}
+#endif
+
+/* Which elements a tile has: line and position of the element in slot e. */
+struct tile_map {
+  int64_t line, from; /* long lines: the line, and the tile's first element in it */
+  __device__ __forceinline__ bool find(const line_scan &a, int e, int64_t *l, int64_t *i) const {
+    if (a.lines_log2 < 0) {
+      *l = line;
+      *i = from + e;
+    } else {
+      const int slot = SCAN_CHUNK >> a.lines_log2;
+      *l = line + e / slot;
+      *i = e % slot;
+    }
+    return *l < a.j.outputs && *i < a.j.n;
+  }
+};
+
+GPURED__DEV int64_t line_place(const line_scan &a, int64_t line, int operand) {
+  return a.j.kept_count == 1 ? line * a.j.kept[0].stride[operand]
+                             : gpured__offset(a.j.kept, a.j.kept_count, line, operand);
+}
+
+template <int A, int K, int D>
+GPURED__DEV void load_elements(const line_scan &a, const tile_map &map,
+                               typename scanned<A, K>::E *tile) {
+  typedef typename scanned<A, K>::E E;
+  typedef typename acc<A>::T T;
+  typedef typename stored<D>::S S;
+#pragma unroll 4
+  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
+    int64_t line, i;
+    E x;
+    set_neutral<K>(&x);
+    if (map.find(a, e, &line, &i)) {
+      T y;
+      widen<D>(((const S *)a.j.in)[line_place(a, line, GPURED__IN) + i * a.in_stride], &y);
+      x = scanned<A, K>::enter(y, a.j);
+    }
+    tile[spread<E>(e)] = x;
+  }
+}
+
+/* Where a flat tile begins, in elements, and how many there are from there. */
+GPURED__DEV int64_t flat_place(const line_scan &a, const tile_map &map, int operand,
+                               int64_t *count) {
+  const int64_t most = (int64_t)a.chunks * SCAN_CHUNK;
+  *count = a.lines_log2 < 0 ? a.j.n - map.from : (a.j.outputs - map.line) * a.j.n;
+  if (*count > most) *count = most;
+  return line_place(a, map.line, operand) + map.from;
+}
+
+/* Contiguous elements of another type than the scan's: 16 bytes at a time. */
+template <int A, int K, int D>
+GPURED__DEV void load_flat(const line_scan &a, const tile_map &map,
+                           typename scanned<A, K>::E *tile) {
+  typedef typename scanned<A, K>::E E;
+  typedef typename acc<A>::T T;
+  typedef typename stored<D>::S S;
+  enum { V = 16 / sizeof(S) };
+  int64_t count, at = flat_place(a, map, GPURED__IN, &count);
+  const S *from = (const S *)a.j.in + at;
+#pragma unroll 2
+  for (int e = (int)threadIdx.x * V; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS * V) {
+    T x[V];
+    if (e + V <= count) {
+      unpack<D, T, V>(*(const uint4 *)(from + e), x, 0);
+#pragma unroll
+      for (int i = 0; i < V; ++i) tile[spread<E>(e + i)] = scanned<A, K>::enter(x[i], a.j);
+    } else {
+      for (int i = 0; i < V; ++i) {
+        E y;
+        set_neutral<K>(&y);
+        if (e + i < count) {
+          widen<D>(from[e + i], &x[0]);
+          y = scanned<A, K>::enter(x[0], a.j);
+        }
+        tile[spread<E>(e + i)] = y;
+      }
+    }
+  }
+}
+
+/* The bytes are the elements: copy vectors; flips are made when they are read. */
+template <int A, int K>
+GPURED__DEV void load_same(const line_scan &a, const tile_map &map,
+                           typename scanned<A, K>::E *tile) {
+  typedef typename scanned<A, K>::E E;
+  enum { PER = 16 / sizeof(E) };
+  int64_t count, at = flat_place(a, map, GPURED__IN, &count);
+  const E *from = (const E *)a.j.in + at;
+  for (int v = (int)threadIdx.x; v < a.chunks * SCAN_CHUNK / PER; v += SCAN_THREADS) {
+    E *to = tile + (v ^ (v >> 3 & 7)) * PER;
+    if ((v + 1) * PER <= count) {
+      copy_16(to, (const char *)(from + v * PER));
+    } else {
+      for (int i = 0; i < PER; ++i) {
+        set_neutral<K>(&to[i]);
+        if (v * PER + i < count) to[i] = from[v * PER + i];
+      }
+    }
+  }
+  copies_wait();
+}
+
+/* Which dtypes an accumulator meets: floats, or integers, which only logsumexp turns into
+ * floats. */
+__host__ __device__ constexpr bool scan_reads(int a, int k, int d) {
+  return a == GPURED__U64   ? d > GPURED_BF16
+         : a == GPURED__F32 ? d <= GPURED_BF16 && d != GPURED_F64
+                            : d <= GPURED_BF16 || k == K_LSE;
+}
+
+template <int A, int K, int D, bool READS>
+struct some_load {
+  GPURED__DEV void run(const line_scan &a, const tile_map &map, typename scanned<A, K>::E *tile) {
+    if (a.flat_in)
+      load_flat<A, K, D>(a, map, tile);
+    else
+      load_elements<A, K, D>(a, map, tile);
+  }
+};
+template <int A, int K, int D>
+struct some_load<A, K, D, false> {
+  GPURED__DEV void run(const line_scan &, const tile_map &, typename scanned<A, K>::E *) {}
+};
+
+template <int A, int K>
+GPURED__DEV void load_scan_tile(const line_scan &a, const tile_map &map,
+                                typename scanned<A, K>::E *tile) {
+  if (a.same_in) {
+    load_same<A, K>(a, map, tile);
+    return;
+  }
+  switch (a.j.in_dtype) {
+#define GPURED__CASE(D)                                         \
+  case D:                                                       \
+    some_load<A, K, D, scan_reads(A, K, D)>::run(a, map, tile); \
+    break;
+    GPURED__CASE(GPURED_F32)
+    GPURED__CASE(GPURED_F64)
+    GPURED__CASE(GPURED_F16)
+    GPURED__CASE(GPURED_BF16)
+    GPURED__CASE(GPURED_I8)
+    GPURED__CASE(GPURED_U8)
+    GPURED__CASE(GPURED_I32)
+    GPURED__CASE(GPURED_U32)
+    GPURED__CASE(GPURED_I64)
+    GPURED__CASE(GPURED_U64)
+#undef GPURED__CASE
+  }
+}
+
+/* What a tile waits for: the values before its own of each level, two levels at a time in a
+ * warp. */
+template <class E>
+struct look_back_values {
+  E x[SCAN_ROUNDS];
+  unsigned missing; /* a bit for each round */
+
+  __device__ __forceinline__ void poll(const line_scan &a, int64_t line, int64_t first_chunk) {
+    const int t = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < SCAN_ROUNDS; ++r) {
+      const int level = 2 * r + t / 16;
+      if (missing >> r & 1u) {
+        int64_t index = (first_chunk >> 4 * level & ~15ll) + t % 16;
+        if (look(a.state, a.level_at[level] + line * a.level_count[level] + index, &x[r]))
+          missing &= ~(1u << r);
+      }
+    }
+  }
+  /* Until the values of a level are there; those of other levels are taken as they come. */
+  __device__ __forceinline__ void wait(const line_scan &a, int64_t line, int64_t first_chunk,
+                                       int level) {
+    const unsigned mine = (int)threadIdx.x % 32 / 16 == level % 2 ? 1u << level / 2 : 0;
+    while (__any_sync(0xffffffffu, missing & mine)) poll(a, line, first_chunk);
+  }
+};
+
+/* E_3 of a tile's chunks, by the first warp. What other tiles need from this one it shows as
+ * soon as it can: a group's total depends on its own level alone. own: the total of chunk i, in
+ * thread i. */
+template <int A, int K>
+GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk, int have,
+                           typename scanned<A, K>::E own, typename scanned<A, K>::E *before) {
+  typedef typename scanned<A, K>::E E;
+  const int t = (int)threadIdx.x % 32, p = t % 16, place = (int)(first_chunk % 16);
+  look_back_values<E> v;
+  E h[SCAN_ROUNDS], e, up;
+  bool ends = place + have == 16;
+  v.missing = 0;
+  if (t < have) show(a.state, a.level_at[0] + line * a.level_count[0] + first_chunk + t, own);
+#pragma unroll
+  for (int r = 0; r < SCAN_ROUNDS; ++r) {
+    const int level = 2 * r + t / 16;
+    set_neutral<K>(&v.x[r]);
+    if (2 * r < a.levels && level < a.levels && p < (int)(first_chunk >> 4 * level & 15))
+      v.missing |= 1u << r;
+  }
+  up = from_thread(own, (t - place) & 31, 32);
+#pragma unroll
+  for (int level = 0; level < 2 * SCAN_ROUNDS; ++level) {
+    const int place_here = (int)(first_chunk >> 4 * level & 15);
+    if (level >= a.levels || !ends) break;
+    v.wait(a, line, first_chunk, level);
+    E y = v.x[level / 2];
+    if (t / 16 == level % 2 && p >= place_here && (level == 0 || p == place_here)) y = up;
+    up = from_thread(scan_across<K>(y, p), level % 2 * 16 + 15, 32);
+    ends = level == 0 || place_here == 15;
+    if (ends && level + 1 < a.levels && t == 0)
+      show(a.state,
+           a.level_at[level + 1] + line * a.level_count[level + 1] +
+               (first_chunk >> 4 * (level + 1)),
+           up);
+  }
+  own = from_thread(own, (t - place) & 31, 32);
+#pragma unroll
+  for (int r = 0; r < SCAN_ROUNDS; ++r) {
+    set_neutral<K>(&h[r]);
+    if (2 * r >= a.levels) break;
+    v.wait(a, line, first_chunk, 2 * r);
+    v.wait(a, line, first_chunk, 2 * r + 1);
+    if (r == 0 && t < 16 && p >= place && p < place + have) v.x[0] = own;
+    h[r] = scan_across<K>(v.x[r], p);
+  }
+  set_neutral<K>(&e); /* from the highest level down */
+#pragma unroll
+  for (int level = 2 * SCAN_ROUNDS - 1; level >= 1; --level) {
+    if (level >= a.levels) continue;
+    const int place_here = (int)(first_chunk >> 4 * level & 15);
+    E left = from_thread(h[level / 2], level % 2 * 16 + (place_here ? place_here - 1 : 0), 32);
+    if (place_here) e = combined<K>(e, left);
+  }
+  E left = from_above(h[0], 1);
+  if (t < 16 && p >= place && p < place + have) before[p - place] = p ? combined<K>(e, left) : e;
+}
+
+/* y of slot e: E_1 of its group joined with H_0. */
+template <int A, int K>
+GPURED__DEV typename scanned<A, K>::E result_at(const typename scanned<A, K>::E *tile,
+                                                const typename scanned<A, K>::E *prefix, int e) {
+  typedef typename scanned<A, K>::E E;
+  return combined<K>(prefix[e / 16], tile[spread<E>(e)]);
+}
+
+/* Values of 16 bytes together in one store: `raw` has them as they are stored. */
+template <class S, int V>
+GPURED__DEV void store_vector(S *to, const S *raw, int count) {
+  if (count >= V) {
+    uint4 q;
+    memcpy(&q, raw, 16);
+    *(uint4 *)to = q;
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = raw[i];
+  }
+}
+
+/* The first exclusive result of a line. */
+template <class S, class T>
+GPURED__DEV S nothing_stored(const line_scan &a, T) {
+  S y;
+  store_any((char *)&y, a.j.out_dtype, a.empty_real);
+  return y;
+}
+template <class S>
+GPURED__DEV S nothing_stored(const line_scan &a, uint64_t) {
+  S y;
+  store_any((char *)&y, a.j.out_dtype, a.empty_integer);
+  return y;
+}
+
+/* The results of a tile to contiguous memory; an exclusive one is the inclusive one before it.
+ * `last`: the last of the tile before. */
+template <int A, int K, class S, int CLASS>
+GPURED__DEV void store_flat(const line_scan &a, const tile_map &map,
+                            const typename scanned<A, K>::E *tile,
+                            const typename scanned<A, K>::E *prefix,
+                            typename scanned<A, K>::E last) {
+  typedef typename scanned<A, K>::E E;
+  typedef typename acc<A>::T T;
+  enum { V = 16 / sizeof(S) };
+  int64_t count, at = flat_place(a, map, GPURED__OUT, &count);
+  S *to = (S *)a.j.out + at;
+  const int slot = a.lines_log2 < 0 ? a.chunks * SCAN_CHUNK : SCAN_CHUNK >> a.lines_log2;
+  for (int e = (int)threadIdx.x * V; e < count; e += SCAN_THREADS * V) {
+    __align__(16) S raw[V];
+    E x[V + 1];                               /* the results of elements e - 1, e, ... */
+    const bool start = (e & (slot - 1)) == 0; /* of a line, or of the tile */
+    read_some<E, V>(tile, e, x + 1);
+#pragma unroll
+    for (int i = 1; i <= V; ++i) x[i] = combined<K>(prefix[e / 16], x[i]);
+    x[0] = last;
+    if (a.exclusive && !start) x[0] = result_at<A, K>(tile, prefix, e - 1);
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      store_any((char *)&raw[i], CLASS, scanned<A, K>::leave(a.exclusive ? x[i] : x[i + 1], a.j));
+    if (a.exclusive && start && (a.lines_log2 >= 0 || map.from == 0))
+      raw[0] = nothing_stored<S>(a, T());
+    store_vector<S, V>(to + e, raw, count - e < V ? (int)(count - e) : (int)V);
+  }
+}
+
+/* The results of a tile to memory of any layout. */
+template <int A, int K>
+GPURED__DEV void store_elements(const line_scan &a, const tile_map &map,
+                                const typename scanned<A, K>::E *tile,
+                                const typename scanned<A, K>::E *prefix,
+                                typename scanned<A, K>::E last) {
+  typedef typename scanned<A, K>::E E;
+  const int size = size_of(a.j.out_dtype);
+  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
+    int64_t line, i;
+    if (!map.find(a, e, &line, &i)) continue;
+    char *to = a.j.out + (line_place(a, line, GPURED__OUT) + i * a.out_stride) * size;
+    if (a.exclusive && i == 0) {
+      if (A == GPURED__U64)
+        store_any(to, a.j.out_dtype, a.empty_integer);
+      else
+        store_any(to, a.j.out_dtype, a.empty_real);
+      continue;
+    }
+    E x = last;
+    if (!a.exclusive || e > 0) x = result_at<A, K>(tile, prefix, e - a.exclusive);
+    store_any(to, a.j.out_dtype, scanned<A, K>::leave(x, a.j));
+  }
+}
+
+/* Inclusive results of the scan's own type to contiguous memory. */
+template <int A, int K>
+GPURED__DEV void store_same(const line_scan &a, const tile_map &map,
+                            const typename scanned<A, K>::E *tile,
+                            const typename scanned<A, K>::E *prefix) {
+  typedef typename scanned<A, K>::E E;
+  typedef typename acc<A>::T T;
+  enum { PER = 16 / sizeof(E) };
+  int64_t count, at = flat_place(a, map, GPURED__OUT, &count);
+  T *to = (T *)a.j.out + at;
+  for (int v = (int)threadIdx.x; v < a.chunks * SCAN_CHUNK / PER; v += SCAN_THREADS) {
+    const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+    const E before = prefix[v * PER / 16];
+    E x[PER];
+    __align__(16) T y[16 / sizeof(T)];
+    if (v * PER >= count) break;
+    memcpy(x, &q, 16);
+#pragma unroll
+    for (int i = 0; i < PER; ++i)
+      y[i] = canonical(scanned<A, K>::leave(combined<K>(before, x[i]), a.j));
+    store_vector<T, PER>(to + v * PER, y,
+                         count - v * PER < PER ? (int)(count - v * PER) : (int)PER);
+  }
+}
+
+template <int A, int K>
+GPURED__DEV void store_scan_tile(const line_scan &a, const tile_map &map,
+                                 const typename scanned<A, K>::E *tile,
+                                 const typename scanned<A, K>::E *prefix,
+                                 typename scanned<A, K>::E last) {
+  if (a.same_out) {
+    store_same<A, K>(a, map, tile, prefix);
+  } else if (!a.flat_out) {
+    store_elements<A, K>(a, map, tile, prefix, last);
+  } else if (A != GPURED__U64) {
+    if (a.j.out_dtype == GPURED_F32)
+      store_flat<A, K, uint32_t, GPURED_F32>(a, map, tile, prefix, last);
+    else if (a.j.out_dtype == GPURED_F64)
+      store_flat<A, K, uint64_t, GPURED_F64>(a, map, tile, prefix, last);
+    else if (a.j.out_dtype == GPURED_F16)
+      store_flat<A, K, uint16_t, GPURED_F16>(a, map, tile, prefix, last);
+    else
+      store_flat<A, K, uint16_t, GPURED_BF16>(a, map, tile, prefix, last);
+  } else if (size_of(a.j.out_dtype) == 8) {
+    store_flat<A, K, uint64_t, GPURED_U64>(a, map, tile, prefix, last);
+  } else if (size_of(a.j.out_dtype) == 4) {
+    store_flat<A, K, uint32_t, GPURED_U32>(a, map, tile, prefix, last);
+  } else {
+    store_flat<A, K, uint8_t, GPURED_U8>(a, map, tile, prefix, last);
+  }
+}
+
+/* Groups of 16 by one thread each, groups of those by half a warp: H_0 goes back to the tile,
+ * H_1 of a thread's groups to h1. */
+template <int A, int K, int CHUNKS>
+GPURED__DEV void scan_groups(const line_scan &a, typename scanned<A, K>::E *tile,
+                             typename scanned<A, K>::E *totals, int place,
+                             typename scanned<A, K>::E *h1) {
+  typedef typename scanned<A, K>::E E;
+  const int t = (int)threadIdx.x;
+#pragma unroll
+  for (int c = 0; c < CHUNKS; ++c) {
+    if (c >= a.chunks) continue;
+    E v[16];
+    read_group(tile, c * SCAN_THREADS + t, v);
+    if (a.same_in)
+#pragma unroll
+      for (int i = 0; i < 16; ++i) flip_element<K>(&v[i], a.j);
+    doubling<K, E, 1>::scan(v);
+    write_group(tile, c * SCAN_THREADS + t, v);
+    h1[c] = scan_across<K>(v[15], place);
+    if (t % 16 == 15) totals[c * 16 + t / 16] = h1[c];
+  }
+}
+
+/* For exclusive scans: the last result of a tile goes to the next one. */
+template <int A, int K>
+GPURED__DEV void pass_last(const line_scan &a, const tile_map &map, int64_t number,
+                           const typename scanned<A, K>::E *tile,
+                           const typename scanned<A, K>::E *prefix,
+                           typename scanned<A, K>::E *last) {
+  if (threadIdx.x == 0) {
+    const int64_t end = (int64_t)a.chunks * SCAN_CHUNK;
+    set_neutral<K>(last);
+    if (map.from + end < a.j.n)
+      show(a.state, a.last_at + number, result_at<A, K>(tile, prefix, (int)end - 1));
+    if (map.from > 0)
+      while (!look(a.state, a.last_at + number - 1, last)) continue;
+  }
+  __syncthreads();
+}
+
+template <int A, int K>
+static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_scan a) {
+  typedef typename scanned<A, K>::E E;
+  enum { CHUNKS = 16 / sizeof(E) };
+  extern __shared__ __align__(128) char space[];
+  __shared__ __align__(16) char small[(CHUNKS * 16 + CHUNKS + 1) * sizeof(E)];
+  __shared__ unsigned long long ticket;
+  E *tile = (E *)space, *prefix = tile + a.chunks * SCAN_CHUNK;
+  E *totals = (E *)small, *before = totals + CHUNKS * 16, *last = before + CHUNKS;
+  const int t = (int)threadIdx.x, p = t % 16, half = t / 16;
+  const bool is_long = a.lines_log2 < 0;
+  const int slots = is_long ? 256 : 256 >> a.lines_log2; /* groups of a line in a chunk */
+  const int place1 = p & (slots - 1), place2 = p & ((slots >> 4) - 1);
+  if (t == 0) ticket = is_long ? atomicAdd(a.state, 1ull) : blockIdx.x;
+  __syncthreads();
+  const int64_t number = (int64_t)ticket;
+  tile_map map;
+  map.line = is_long ? number / a.line_tiles : number * a.chunks << a.lines_log2;
+  map.from = is_long ? number % a.line_tiles * a.chunks * SCAN_CHUNK : 0;
+  load_scan_tile<A, K>(a, map, tile);
+  __syncthreads();
+  E h1[CHUNKS], h2[CHUNKS], own;
+  scan_groups<A, K, CHUNKS>(a, tile, totals, place1, h1);
+  __syncthreads();
+  set_neutral<K>(&own);
+#pragma unroll
+  for (int c = 0; c < CHUNKS; ++c) {
+    if (c >= a.chunks) continue;
+    h2[c] = scan_across<K>(totals[c * 16 + p], slots >= 16 ? place2 : 0);
+    E total = from_thread(h2[c], 15, 16);
+    if (t == c) own = total;
+    h2[c] = from_thread(h2[c], half ? half - 1 : 0, 16); /* H_2 before this half warp */
+  }
+  if (is_long) {
+    const int64_t left = (a.j.n - map.from + SCAN_CHUNK - 1) / SCAN_CHUNK;
+    delay(number);
+    if (t < 32)
+      look_back<A, K>(a, map.line, map.from / SCAN_CHUNK, left < a.chunks ? (int)left : a.chunks,
+                      own, before);
+  } else if (t < a.chunks) {
+    set_neutral<K>(&before[t]);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int c = 0; c < CHUNKS; ++c) {
+    if (c >= a.chunks) continue;
+    E e = before[c], left = from_above(h1[c], 1);
+    if (slots > 16 && (half & ((slots >> 4) - 1))) e = combined<K>(e, h2[c]);
+    if (place1) e = combined<K>(e, left);
+    prefix[c * 256 + t] = e;
+  }
+  __syncthreads();
+  if (a.exclusive && is_long) pass_last<A, K>(a, map, number, tile, prefix, last);
+  store_scan_tile<A, K>(a, map, tile, prefix, *last);
+}
+
+/* ============================================================================================== */
+/* 9  The host: errors, devices, launches, memory                                                 */
+/* ============================================================================================== */
+/* What an error of the runtime means to a caller. It is taken off the runtime's record, so that
+ * it is not met again by somebody else. */
+static gpured_status status_of(cudaError_t error) {
+  if (error == cudaSuccess) return GPURED_OK;
+  (void)cudaGetLastError();
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return GPURED_ERR_ALLOC;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorInitializationError:
+      return GPURED_ERR_NO_BACKEND;
+    default:
+      return GPURED_ERR_DEVICE;
+  }
+}
+
+#define GPURED__TRY(call)                           \
+  do {                                              \
+    gpured_status try_status = status_of(call);     \
+    if (try_status != GPURED_OK) return try_status; \
+  } while (0)
+
+/* The device that a call runs on, made current for its time. */
+struct machine {
+  int device, before, processors, shared, major;
+  cudaStream_t stream;
+};
+
+static gpured_status enter(const gpured__call *call, machine *m) {
+  int count = 0;
+  GPURED__TRY(cudaGetDevice(&m->before));
+  m->device = call->device == GPURED_CUDA_DEVICE ? call->device_id : m->before;
+  m->stream = (cudaStream_t)call->o.stream;
+  GPURED__TRY(cudaGetDeviceCount(&count));
+  if (m->device >= count) return GPURED_ERR_NO_BACKEND;
+  if (m->device != m->before) GPURED__TRY(cudaSetDevice(m->device));
+  GPURED__TRY(cudaDeviceGetAttribute(&m->processors, cudaDevAttrMultiProcessorCount, m->device));
+  GPURED__TRY(cudaDeviceGetAttribute(&m->major, cudaDevAttrComputeCapabilityMajor, m->device));
+  GPURED__TRY(
+      cudaDeviceGetAttribute(&m->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, m->device));
+  return GPURED_OK;
+}
+
+static gpured_status leave(const machine *m, gpured_status st) {
+  if (m->device != m->before) {
+    gpured_status back = status_of(cudaSetDevice(m->before));
+    if (st == GPURED_OK) st = back;
+  }
+  return st;
+}
+
+/* Is there a device that can run this file's code? Asked until the answer is yes. */
+static int available(void) {
+  static int known;
+  cudaFuncAttributes attributes;
+  int count = 0;
+  if (__atomic_load_n(&known, __ATOMIC_RELAXED)) return 1;
+  if (status_of(cudaGetDeviceCount(&count)) != GPURED_OK || count < 1) return 0;
+  if (status_of(cudaFuncGetAttributes(&attributes, (const void *)store_empty<double>)) != GPURED_OK)
+    return 0;
+  __atomic_store_n(&known, 1, __ATOMIC_RELAXED);
+  return 1;
+}
+
+static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
+                            size_t shared, void **arguments) {
+  if (shared > 40 * 1024)
+    GPURED__TRY(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
+  return status_of(cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3((unsigned)threads),
+                                    arguments, shared, m->stream));
+}
+
+/* A launch that may begin before the one in front of it has ended (it waits for it by itself). */
+static gpured_status launch_after(const machine *m, const void *kernel, int64_t blocks, int threads,
+                                  void **arguments) {
+  cudaLaunchConfig_t config = {};
+  cudaLaunchAttribute early;
+  memset(&early, 0, sizeof early);
+  config.gridDim = dim3((unsigned)blocks);
+  config.blockDim = dim3((unsigned)threads);
+  config.stream = m->stream;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = m->major >= 9;
+  return status_of(cudaLaunchKernelExC(&config, kernel, arguments));
+}
+
+/* Scratch memory on the device, for one call: the caller's, the hook's, or the stream's own. */
+struct scratch {
+  char *start;
+  size_t bytes;
+  int kind; /* 0: nothing to give back, 1: hook, 2: stream-ordered */
+};
+
+static gpured_status take(const gpured__call *call, const machine *m, size_t bytes, scratch *s) {
+  const gpured_options *o = &call->o;
+  const int host = call->device == GPURED_CPU; /* then the workspace would be the host's: none */
+  s->start = NULL;
+  s->bytes = bytes;
+  s->kind = 0;
+  if (!host && o->workspace) {
+    if (o->workspace_bytes < bytes) return GPURED_ERR_WORKSPACE;
+    s->start = (char *)o->workspace;
+    return GPURED_OK;
+  }
+  if (bytes == 0) return GPURED_OK;
+  if (!host && o->alloc) {
+    s->start = (char *)o->alloc(o->user, bytes, o->stream);
+    if (!s->start) return GPURED_ERR_ALLOC;
+    s->kind = 1;
+    return GPURED_OK;
+  }
+  GPURED__TRY(cudaMallocAsync((void **)&s->start, bytes, m->stream));
+  s->kind = 2;
+  return GPURED_OK;
+}
+
+static gpured_status give_back(const gpured__call *call, const machine *m, const scratch *s,
+                               gpured_status st) {
+  gpured_status freed = GPURED_OK;
+  if (s->kind == 1) call->o.dealloc(call->o.user, s->start, s->bytes, call->o.stream);
+  if (s->kind == 2) freed = status_of(cudaFreeAsync(s->start, m->stream));
+  return st == GPURED_OK ? freed : st;
+}
+
+/* Does the device reach this pointer? Memory that only the host knows is refused. */
+static gpured_status check_pointer(const machine *m, const void *p) {
+  cudaPointerAttributes a;
+  GPURED__TRY(cudaPointerGetAttributes(&a, p));
+  if (a.type == cudaMemoryTypeUnregistered) return GPURED_ERR_ARG;
+  if (a.type == cudaMemoryTypeDevice && a.device != m->device) return GPURED_ERR_ARG;
+  return GPURED_OK;
+}
+
+static int log2_up(int64_t n) {
+  int k = 0;
+  while ((int64_t)1 << k < n) ++k;
+  return k;
+}
+
+/* ============================================================================================== */
+/* 10  Reduce: which kernel, and how much of it                                                   */
+/* ============================================================================================== */
+/* A plan of gpured.h in the terms of the kernels above, and how it is launched. */
+enum { ROUTE_EMPTY, ROUTE_ANY, ROUTE_READ };
+
+struct reduction {
+  job j;
+  int acc, kind, dtype;    /* dtype: as kernels know it, by size where only that matters */
+  int route, how, threads; /* how: which reading kernel */
+  int64_t blocks;
+  size_t shared, workspace;
+  rows r;
+  cols c;
+};
+
+static int kind_of(int kernel) {
+  switch (kernel) {
+    case GPURED__ADD_SQUARE:
+      return K_SQUARE;
+    case GPURED__MUL:
+      return K_MUL;
+    case GPURED__MIN:
+    case GPURED__MAX:
+    case GPURED__MAX_ABS:
+      return K_MAX;
+    case GPURED__ARG_MIN:
+    case GPURED__ARG_MAX:
+      return K_ARG;
+    case GPURED__LSE:
+      return K_LSE;
+    case GPURED__MOMENTS:
+      return K_MOMENTS;
+    default:
+      return K_ADD;
+  }
+}
+
+static void describe(const gpured__plan *p, job *j) {
+  const uint64_t sign = p->acc == GPURED__F32 ? (uint64_t)0x80000000u : (uint64_t)1 << 63;
+  memset(j, 0, sizeof *j);
+  j->op = p->op;
+  j->in_dtype = p->in_dtype;
+  j->out_dtype = p->out_dtype;
+  j->how = p->fetch == GPURED__ABS && !gpured__is_signed(p->in_dtype) ? GPURED__PLAIN : p->fetch;
+  j->ddof = p->ddof;
+  j->n = p->n;
+  j->outputs = p->outputs;
+  j->in = (const char *)p->in;
+  j->out = (char *)p->out;
+  j->kept_count = p->kept_count;
+  j->line_count = p->line_count;
+  memcpy(j->kept, p->kept, sizeof j->kept);
+  memcpy(j->line, p->line, sizeof j->line);
+  j->keep = ~(uint64_t)0;
+  if (p->kernel == GPURED__ADD_ABS || p->kernel == GPURED__MAX_ABS) j->keep = sign - 1;
+  if (p->fetch == GPURED__BIAS) j->flip = sign;
+  if (p->kernel == GPURED__MIN || p->kernel == GPURED__ARG_MIN)
+    j->flip ^= p->acc == GPURED__U64 ? ~(uint64_t)0 : sign;
+  j->segments = 1;
+}
+
+/* ---- Tables of kernels ---- */
+
+template <int A>
+static const void *any_kernel(int k) {
+  switch (k) {
+    case K_ADD:
+      return (const void *)reduce_any<A, K_ADD>;
+    case K_SQUARE:
+      return (const void *)reduce_any<A, K_SQUARE>;
+    case K_MUL:
+      return (const void *)reduce_any<A, K_MUL>;
+    case K_MAX:
+      return (const void *)reduce_any<A, K_MAX>;
+    case K_ARG:
+      return (const void *)reduce_any<A, K_ARG>;
+  }
+  return NULL;
+}
+
+template <int A>
+static const void *finish_kernel(int k) {
+  switch (k) {
+    case K_ADD:
+      return (const void *)reduce_finish<A, K_ADD>;
+    case K_SQUARE: /* squares have been taken: their sums are left */
+      return (const void *)reduce_finish<A, K_SQUARE>;
+    case K_MUL:
+      return (const void *)reduce_finish<A, K_MUL>;
+    case K_MAX:
+      return (const void *)reduce_finish<A, K_MAX>;
+    case K_ARG:
+      return (const void *)reduce_finish<A, K_ARG>;
+  }
+  return NULL;
+}
+
+static const void *any_kernel_of(const reduction *r) {
+  if (r->acc == GPURED__U64) return any_kernel<GPURED__U64>(r->kind);
+  if (r->acc == GPURED__F32) {
+    if (r->kind == K_LSE) return (const void *)reduce_any<GPURED__F32, K_LSE>;
+    if (r->kind == K_MOMENTS) return (const void *)reduce_any<GPURED__F32, K_MOMENTS>;
+    return any_kernel<GPURED__F32>(r->kind);
+  }
+  if (r->kind == K_LSE) return (const void *)reduce_any<GPURED__F64, K_LSE>;
+  if (r->kind == K_MOMENTS) return (const void *)reduce_any<GPURED__F64, K_MOMENTS>;
+  return any_kernel<GPURED__F64>(r->kind);
+}
+
+static const void *finish_kernel_of(const reduction *r) {
+  if (r->acc == GPURED__U64) return finish_kernel<GPURED__U64>(r->kind);
+  if (r->acc == GPURED__F32) {
+    if (r->kind == K_LSE) return (const void *)reduce_finish<GPURED__F32, K_LSE>;
+    if (r->kind == K_MOMENTS) return (const void *)reduce_finish<GPURED__F32, K_MOMENTS>;
+    return finish_kernel<GPURED__F32>(r->kind);
+  }
+  if (r->kind == K_LSE) return (const void *)reduce_finish<GPURED__F64, K_LSE>;
+  if (r->kind == K_MOMENTS) return (const void *)reduce_finish<GPURED__F64, K_MOMENTS>;
+  return finish_kernel<GPURED__F64>(r->kind);
+}
+
+/* Kernels that read memory as it lies, for one accumulator and dtype. */
+enum { READ_EACH, READ_SOME, READ_LONG, READ_COLS, READ_SHORT_COLS, READ_FEW_COLS };
+
+template <int A, int D, int K>
+static const void *rows_kernel(int how) {
+  if (how == READ_EACH) return (const void *)reduce_rows<A, D, K, ROWS_EACH>;
+  if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
+  return (const void *)reduce_long<A, D, K>;
+}
+
+template <int A, int D>
+static const void *folding_kernel(int how, int k) {
+#define GPURED__CASE(K)                                                                  \
+  case K:                                                                                \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
+    if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
+    if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
+    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
+  switch (k) {
+    GPURED__CASE(K_ADD)
+    GPURED__CASE(K_SQUARE)
+    GPURED__CASE(K_MUL)
+    GPURED__CASE(K_MAX)
+    GPURED__CASE(K_ARG)
+  }
+#undef GPURED__CASE
+  return NULL;
+}
+
+template <int A, int D>
+static const void *float_kernel(int how, int k) {
+  if (k == K_LSE) return how < READ_COLS ? rows_kernel<A, D, K_LSE>(how) : NULL;
+  if (k == K_MOMENTS) return how < READ_COLS ? rows_kernel<A, D, K_MOMENTS>(how) : NULL;
+  return folding_kernel<A, D>(how, k);
+}
+
+/* Tests for zero. */
+template <int D>
+static const void *truth_kernel(int how, int k) {
+  if (k == K_ADD) {
+    if (how < READ_COLS) return rows_kernel<GPURED__U64, D, K_ADD>(how);
+    if (how == READ_COLS) return (const void *)reduce_cols<GPURED__U64, D, K_ADD>;
+    return (const void *)reduce_short_cols<GPURED__U64, D, K_ADD, COLS_SHORT>;
+  }
+  if (k != K_MAX) return NULL;
+  if (how < READ_COLS) return rows_kernel<GPURED__U64, D, K_MAX>(how);
+  if (how == READ_COLS) return (const void *)reduce_cols<GPURED__U64, D, K_MAX>;
+  return (const void *)reduce_short_cols<GPURED__U64, D, K_MAX, COLS_SHORT>;
+}
+
+static const void *reading_kernel(const reduction *r, int how) {
+  switch (r->acc * 16 + r->dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return float_kernel<GPURED__F32, GPURED_F32>(how, r->kind);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return float_kernel<GPURED__F32, GPURED_F16>(how, r->kind);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return float_kernel<GPURED__F32, GPURED_BF16>(how, r->kind);
+    case GPURED__F64 * 16 + GPURED_F32:
+      return float_kernel<GPURED__F64, GPURED_F32>(how, r->kind);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return float_kernel<GPURED__F64, GPURED_F64>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_F32:
+      return truth_kernel<GPURED_F32>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_F64:
+      return truth_kernel<GPURED_F64>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_F16:
+      return truth_kernel<GPURED_F16>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_I8:
+      return folding_kernel<GPURED__U64, GPURED_I8>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_U8:
+      return folding_kernel<GPURED__U64, GPURED_U8>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_I32:
+      return folding_kernel<GPURED__U64, GPURED_I32>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_U32:
+      return folding_kernel<GPURED__U64, GPURED_U32>(how, r->kind);
+    case GPURED__U64 * 16 + GPURED_I64:
+      return folding_kernel<GPURED__U64, GPURED_I64>(how, r->kind);
+  }
+  return NULL;
+}
+
+/* ---- Routes ---- */
+
+static size_t node_bytes(const reduction *r) {
+  const size_t t = r->acc == GPURED__F32 ? 4 : 8;
+  if (r->kind == K_ARG) return 16;
+  if (r->kind == K_LSE) return 2 * t;
+  if (r->kind == K_MOMENTS) return r->acc == GPURED__F32 ? 16 : 24;
+  return t;
+}
+
+/* Bytes of the nodes of all segments. */
+static void set_workspace(reduction *r) {
+  const size_t lanes = r->kind >= K_ARG ? 1 : 16;
+  r->workspace = 0;
+  if (r->j.segments > 1)
+    r->workspace = (size_t)r->j.outputs * (size_t)r->j.segments * lanes * node_bytes(r);
+}
+
+static int aligned(const reduction *r, int bytes, int except) {
+  const int64_t size = (int64_t)gpured__dtype_size(r->j.in_dtype);
+  int i;
+  if ((uintptr_t)r->j.in % (uintptr_t)bytes) return 0;
+  for (i = 0; i < r->j.kept_count; ++i)
+    if (i != except && r->j.kept[i].stride[GPURED__IN] * size % bytes) return 0;
+  return 1;
+}
+
+static void choose_any(const machine *m, reduction *r) {
+  const int64_t unit = r->kind >= K_ARG ? GPURED__WIDE_BLOCK : GPURED__BLOCK;
+  const int64_t units = gpured__ceil_div(r->j.n, unit), halves = ANY_THREADS / ANY_LANES;
+  int64_t wanted = (int64_t)m->processors * 256 / r->j.outputs, size = 1;
+  if (wanted < 1) wanted = 1;
+  if (wanted > FINISH_MOST) wanted = FINISH_MOST;
+  while (size * wanted < units) size *= 2;
+  r->route = ROUTE_ANY;
+  r->j.segment_units = size;
+  r->j.segments = gpured__ceil_div(units, size);
+  r->threads = ANY_THREADS;
+  r->shared = 0;
+  r->blocks = gpured__ceil_div(r->j.outputs * r->j.segments, halves);
+  if (r->blocks > (int64_t)m->processors * 64) r->blocks = (int64_t)m->processors * 64;
+}
+
+/* Rows of at most a tile, several to each. */
+static void choose_short_rows(reduction *r, int size, int64_t blocks) {
+  rows *w = &r->r;
+  const int64_t vectors = r->j.n * size / 16;
+  w->row_log2 = log2_up(blocks);
+  w->width = blocks > 1 ? 16 * size : (int)vectors;
+  w->width_log2 = (w->width & (w->width - 1)) == 0 ? log2_up(w->width) : -1;
+  w->mode = vectors <= 16 ? ROWS_EACH : ROWS_SOME;
+  w->blocks = w->mode == ROWS_EACH ? TILE_VECTORS / w->width / 32 * 32
+                                   : TILE_VECTORS / w->width / (32 / size) * (32 / size);
+  w->dense =
+      (int64_t)w->width << w->row_log2 == vectors &&
+      (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
+  r->shared = ROWS_SHARED;
+  r->blocks =
+      gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
+  if (r->blocks > INT32_MAX - 1) r->blocks = INT32_MAX - 1;
+}
+
+/* Longer rows, cut into segments where there are few. */
+static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks) {
+  rows *w = &r->r;
+  w->mode = ROWS_LONG;
+  w->width = 16 * size;
+  w->width_log2 = log2_up(w->width);
+  w->blocks = 32 / size;
+  w->row_tiles = gpured__ceil_div(blocks, w->blocks);
+  w->tiles_log2 = ROWS_TILES_LOG2;
+  while (w->tiles_log2 > 2 &&
+         ((int64_t)1 << (w->tiles_log2 - 1) >= w->row_tiles ||
+          r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) <
+              (int64_t)m->processors * 16))
+    --w->tiles_log2;
+  while (w->tiles_log2 < ROWS_MOST_LOG2 &&
+         gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
+    ++w->tiles_log2;
+  r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
+  r->blocks = r->j.outputs * r->j.segments;
+  r->shared =
+      ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+}
+
+static int choose_rows(const machine *m, reduction *r) {
+  const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
+  const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
+  if (r->j.line_count > 1) return 0;
+  if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
+  if (r->j.n * size % 16 || !aligned(r, 16, -1)) return 0;
+  if (!reading_kernel(r, READ_SOME)) return 0;
+  memset(&r->r, 0, sizeof r->r);
+  if (r->kind == K_LSE || r->kind == K_MOMENTS) r->r.unit_log2 = blocks >= 3 ? 2 : log2_up(blocks);
+  if ((int64_t)1 << log2_up(blocks) <= groups)
+    choose_short_rows(r, size, blocks);
+  else
+    choose_long_rows(m, r, size, blocks);
+  if (r->blocks >= INT32_MAX || r->j.segments > FINISH_MOST || r->shared > (size_t)m->shared) {
+    r->j.segments = 1;
+    return 0;
+  }
+  r->route = ROUTE_READ;
+  r->how = r->r.mode;
+  r->threads = ROWS_WARPS * 32;
+  return 1;
+}
+
+/* The kept axis of stride 1 goes last. Returns its extent, or 0. */
+static int64_t put_columns_last(reduction *r) {
+  int i, last = r->j.kept_count - 1;
+  for (i = 0; i <= last; ++i)
+    if (r->j.kept[i].stride[GPURED__IN] == 1) {
+      gpured__axis t = r->j.kept[i];
+      r->j.kept[i] = r->j.kept[last];
+      r->j.kept[last] = t;
+      return t.n;
+    }
+  return 0;
+}
+
+/* Are results of neighbouring columns neighbours, of the accumulator's type, at 16-byte borders? */
+static int can_pack(const reduction *r) {
+  const int32_t d = r->j.out_dtype;
+  const int64_t size = (int64_t)gpured__dtype_size(d);
+  int i;
+  if (r->acc == GPURED__U64 ? d != GPURED_I64 && d != GPURED_U64
+                            : d != (r->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64))
+    return 0;
+  if ((uintptr_t)r->j.out % 16 || r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] != 1) return 0;
+  for (i = 0; i < r->j.kept_count - 1; ++i)
+    if (r->j.kept[i].stride[GPURED__OUT] * size % 16) return 0;
+  return 1;
+}
+
+static int choose_short_cols(reduction *r, int64_t width, int size) {
+  const int v = r->acc == GPURED__F32 ? 4 : 2;
+  if (r->j.n > COLS_SHORT || width % v || !aligned(r, v * size, r->j.kept_count - 1)) return 0;
+  if (r->c.row_bytes % (v * size) || !reading_kernel(r, READ_SHORT_COLS)) return 0;
+  r->route = ROUTE_READ;
+  r->how = r->j.n <= COLS_FEW ? READ_FEW_COLS : READ_SHORT_COLS;
+  r->c.width = width;
+  r->c.packed = r->kind != K_ARG && can_pack(r);
+  r->threads = 256;
+  r->blocks = gpured__ceil_div(r->j.outputs / v, 256);
+  if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
+  r->shared = 0;
+  return 1;
+}
+
+static int choose_cols(const machine *m, reduction *r) {
+  const int size = (int)gpured__dtype_size(r->j.in_dtype), v = size == 1 ? 8 : 16 / size;
+  const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
+  cols *c = &r->c;
+  size_t nodes;
+  if (width == 0 || r->j.line_count > 1) return 0;
+  memset(c, 0, sizeof *c);
+  c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
+  if (choose_short_cols(r, width, size)) return 1;
+  if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size))
+    return 0;
+  if (!reading_kernel(r, READ_COLS)) return 0;
+  c->width = width;
+  c->across_log2 = log2_up(width / v);
+  if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
+  c->tiles = gpured__ceil_div(width / v, (int64_t)1 << c->across_log2);
+  c->deep_log2 = COLS_ACROSS_LOG2 - c->across_log2;
+  if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
+  c->blocks_log2 = COLS_MOST_LOG2;
+  while (c->blocks_log2 > 0 &&
+         r->j.outputs / width * c->tiles *
+                 gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2)) <
+             (int64_t)m->processors * 8)
+    --c->blocks_log2;
+  r->j.segments = gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2));
+  r->threads = 16 << (c->across_log2 + c->deep_log2);
+  nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
+  r->shared = cols_free(r->acc, r->kind) ? nodes : nodes * (size_t)(c->blocks_log2 + 1);
+  r->blocks = r->j.outputs / width * c->tiles * r->j.segments;
+  if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
+      r->shared + 1024 > (size_t)m->shared) {
+    r->j.segments = 1;
+    return 0;
+  }
+  r->route = ROUTE_READ;
+  r->how = READ_COLS;
+  return 1;
+}
+
+static void choose(const machine *m, const gpured__plan *p, reduction *r) {
+  memset(r, 0, sizeof *r);
+  describe(p, &r->j);
+  r->acc = p->acc;
+  r->kind = kind_of(p->kernel);
+  r->dtype = p->in_dtype;
+  if (r->dtype == GPURED_U64) r->dtype = GPURED_I64; /* the same 64 bits */
+  if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
+  if (p->n == 0)
+    r->route = ROUTE_EMPTY;
+  else if (!choose_rows(m, r) && !choose_cols(m, r))
+    choose_any(m, r);
+  set_workspace(r);
+}
+
+static gpured_status run_empty(const machine *m, const gpured__plan *p, reduction *r) {
+  uint64_t integer;
+  double real;
+  const int is_integer = p->acc == GPURED__U64;
+  int64_t blocks = gpured__ceil_div(p->outputs, 256);
+  void *arguments[] = {&r->j, is_integer ? (void *)&integer : (void *)&real};
+  gpured__empty_value(p, &integer, &real);
+  if (blocks > 65535) blocks = 65535;
+  return launch(
+      m, is_integer ? (const void *)store_empty<uint64_t> : (const void *)store_empty<double>,
+      blocks, 256, 0, arguments);
+}
+
+static gpured_status run_finish(const machine *m, reduction *r) {
+  const int slots_most = r->kind >= K_ARG ? FINISH_THREADS : FINISH_THREADS / 16;
+  int slots_log2 = log2_up(gpured__ceil_div(r->j.segments, 16));
+  int64_t blocks;
+  void *arguments[] = {&r->j, &slots_log2};
+  if (1 << slots_log2 > slots_most) slots_log2 = log2_up(slots_most);
+  blocks = gpured__ceil_div(r->j.outputs, slots_most >> slots_log2);
+  if (blocks > INT32_MAX) blocks = INT32_MAX;
+  return launch_after(m, finish_kernel_of(r), blocks, FINISH_THREADS, arguments);
+}
+
+/* Runs a reduction whose tensors are the device's. */
+static gpured_status run_reduction(const machine *m, const gpured__plan *p, reduction *r,
+                                   char *memory) {
+  void *arguments[2];
+  const void *kernel;
+  gpured_status st;
+  r->j.partial = memory;
+  if (r->route == ROUTE_EMPTY) return run_empty(m, p, r);
+  arguments[0] = &r->j;
+  arguments[1] = r->how < READ_COLS ? (void *)&r->r : (void *)&r->c;
+  kernel = r->route == ROUTE_ANY ? any_kernel_of(r) : reading_kernel(r, r->how);
+  st = launch(m, kernel, r->blocks, r->threads, r->shared, arguments);
+  return st != GPURED_OK || r->j.segments == 1 ? st : run_finish(m, r);
+}
+
+/* ============================================================================================== */
+/* 11  Scan: tiles and their state                                                                */
+/* ============================================================================================== */
+struct scan_launch {
+  line_scan a;
+  const void *kernel;
+  size_t shared, workspace;
+};
+
+template <int A>
+static const void *scan_kernel(int k) {
+  if (k == K_MUL) return (const void *)scan_lines<A, K_MUL>;
+  if (k == K_MAX) return (const void *)scan_lines<A, K_MAX>;
+  return (const void *)scan_lines<A, K_ADD>;
+}
+
+static const void *scan_kernel_of(int acc, int k) {
+  if (acc == GPURED__U64) return scan_kernel<GPURED__U64>(k);
+  if (acc == GPURED__F32)
+    return k == K_LSE ? (const void *)scan_lines<GPURED__F32, K_LSE> : scan_kernel<GPURED__F32>(k);
+  return k == K_LSE ? (const void *)scan_lines<GPURED__F64, K_LSE> : scan_kernel<GPURED__F64>(k);
+}
+
+/* Are the tiles contiguous in memory, and aligned to 16 bytes? */
+static int lies_flat(const line_scan *a, int operand, const void *data, int64_t stride, int dtype) {
+  const int64_t size = (int64_t)gpured__dtype_size(dtype);
+  int i;
+  if (stride != 1 || (uintptr_t)data % 16) return 0;
+  for (i = 0; i < a->j.kept_count; ++i)
+    if (a->j.kept[i].stride[operand] * size % 16) return 0;
+  if (a->lines_log2 < 0 || a->j.outputs == 1) return 1;
+  return a->j.kept_count == 1 && a->j.kept[0].stride[operand] == a->j.n &&
+         a->j.n << a->lines_log2 == SCAN_CHUNK;
+}
+
+/* Is an element of the scan stored as this dtype? */
+static int is_own_type(int acc, int kind, int dtype) {
+  if (kind == K_LSE) return 0;
+  if (acc == GPURED__U64) return dtype == GPURED_I64 || dtype == GPURED_U64;
+  return dtype == (acc == GPURED__F32 ? GPURED_F32 : GPURED_F64);
+}
+
+/* Tiles of long lines, with the words in which they meet. */
+static void choose_long_lines(const machine *m, line_scan *a, int most) {
+  const int64_t chunks = gpured__ceil_div(a->j.n, SCAN_CHUNK);
+  int64_t count = chunks, values = 0;
+  a->lines_log2 = -1;
+  a->chunks = most;
+  while (a->chunks > 1 &&
+         gpured__ceil_div(chunks, a->chunks) * a->j.outputs < (int64_t)m->processors * 3)
+    a->chunks /= 2;
+  a->line_tiles = gpured__ceil_div(chunks, a->chunks);
+  a->tiles = a->line_tiles * a->j.outputs;
+  for (a->levels = 0; a->levels < SCAN_LEVELS; ++a->levels, count = gpured__ceil_div(count, 16)) {
+    a->level_at[a->levels] = values;
+    a->level_count[a->levels] = count;
+    values += count * a->j.outputs;
+    if (count <= 16) break;
+  }
+  ++a->levels;
+  a->last_at = values;
+}
+
+static void choose_short_lines(const machine *m, line_scan *a, int most) {
+  const int slots_log2 = log2_up(gpured__ceil_div(a->j.n, GPURED__LANES));
+  a->lines_log2 = 8 - slots_log2;
+  a->chunks = most;
+  while (a->chunks > 1 && gpured__ceil_div(a->j.outputs, (int64_t)a->chunks << a->lines_log2) <
+                              (int64_t)m->processors * 6)
+    a->chunks /= 2;
+  a->tiles = gpured__ceil_div(a->j.outputs, (int64_t)a->chunks << a->lines_log2);
+}
+
+static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int kind = kind_of(p->kernel);
+  const size_t size = (size_t)(p->acc == GPURED__F32 ? 4 : 8) * (kind == K_LSE ? 2 : 1);
+  memset(s, 0, sizeof *s);
+  describe(p, &a->j);
+  a->in_stride = p->line_count ? p->line[0].stride[GPURED__IN] : 0;
+  a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
+  a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
+  gpured__empty_value(p, &a->empty_integer, &a->empty_real);
+  if (p->n > SCAN_CHUNK)
+    choose_long_lines(m, a, (int)(16 / size));
+  else
+    choose_short_lines(m, a, (int)(16 / size));
+  a->flat_in = lies_flat(a, GPURED__IN, p->in, a->in_stride, p->in_dtype);
+  a->flat_out = lies_flat(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype);
+  a->same_in = a->flat_in && is_own_type(p->acc, kind, p->in_dtype);
+  a->same_out = a->flat_out && !a->exclusive && is_own_type(p->acc, kind, p->out_dtype);
+  s->kernel = scan_kernel_of(p->acc, kind);
+  s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
+  if (a->lines_log2 < 0)
+    s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
+}
+
+/* The state is cleared before every launch, so a captured graph can be replayed. */
+static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
+  void *arguments[] = {&s->a};
+  s->a.state = (unsigned long long *)memory;
+  if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
+  if (s->a.tiles > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
+  return launch(m, s->kernel, s->a.tiles, SCAN_THREADS, s->shared, arguments);
+}
+
+/* ============================================================================================== */
+/* 12  Tensors of the host                                                                        */
+/* ============================================================================================== */
+/*
+ * The same call on copies: inputs go over as the bytes they span, or gathered where they are spread
+ * too thin; results come back to their elements alone, whatever lies between them. The copies keep
+ * the alignment that the tensors have. Synchronous.
+ */
+enum { STAGE_ALIGN = 256, STAGE_DEVICES = 64 };
+
+struct staged {
+  gpured__axis *axis[2 * GPURED_MAX_NDIM]; /* of the plan that runs on the copies */
+  int64_t stride[2 * GPURED_MAX_NDIM];     /* as they are on the host */
+  int count, operand;
+  int64_t size, total, lo, elements; /* bytes of one; in all; the first; in the copy */
+  int whole;                         /* the copy is the span */
+  size_t pad;
+  char *host, *device;
+};
+
+static void measure(staged *s, gpured__plan *p, int operand, const void *host, int32_t dtype) {
+  int64_t hi = 0;
+  int i;
+  memset(s, 0, sizeof *s);
+  s->operand = operand;
+  s->host = (char *)host;
+  s->size = (int64_t)gpured__dtype_size(dtype);
+  s->total = 1;
+  for (i = 0; i < p->kept_count; ++i) s->axis[s->count++] = &p->kept[i];
+  for (i = 0; i < p->line_count; ++i) s->axis[s->count++] = &p->line[i];
+  for (i = 0; i < s->count; ++i) {
+    const int64_t stride = s->stride[i] = s->axis[i]->stride[operand], n = s->axis[i]->n;
+    if (stride != 0) s->total *= n;
+    if (stride < 0) s->lo += (n - 1) * stride;
+    if (stride > 0) hi += (n - 1) * stride;
+  }
+  s->whole =
+      operand == GPURED__OUT ? hi - s->lo + 1 == s->total : hi - s->lo < 2 * s->total + 65536;
+  s->elements = s->whole ? hi - s->lo + 1 : s->total;
+  s->pad = (size_t)((uintptr_t)(s->host + (s->whole ? s->lo * s->size : 0)) % STAGE_ALIGN);
+}
+
+static size_t room(const staged *s) {
+  return (s->pad + (size_t)(s->elements * s->size) + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+}
+
+/* Gives the copy its place, and the plan's axes its strides. Returns element (0, 0, ...). */
+static char *settle(staged *s, char *at) {
+  int64_t step = 1;
+  int i;
+  s->device = at + s->pad;
+  if (s->whole) return s->device - s->lo * s->size;
+  for (i = s->count - 1; i >= 0; --i) {
+    if (s->stride[i] == 0) continue;
+    s->axis[i]->stride[s->operand] = step;
+    step *= s->axis[i]->n;
+  }
+  return s->device;
+}
+
+/* Moves elements between the host's tensor and a row-major buffer. */
+static void shuttle(const staged *s, char *buffer, int to_buffer) {
+  int64_t index[2 * GPURED_MAX_NDIM] = {0}, at = 0, i;
+  int k;
+  for (i = 0; i < s->total; ++i) {
+    char *dense = buffer + i * s->size, *sparse = s->host + at * s->size;
+    memcpy(to_buffer ? dense : sparse, to_buffer ? sparse : dense, (size_t)s->size);
+    for (k = s->count - 1; k >= 0; --k) {
+      if (s->stride[k] == 0) continue;
+      at += s->stride[k];
+      if (++index[k] < s->axis[k]->n) break;
+      at -= s->stride[k] * index[k];
+      index[k] = 0;
+    }
+  }
+}
+
+static gpured_status copy_in(const machine *m, const staged *s) {
+  const size_t bytes = (size_t)(s->elements * s->size);
+  gpured_status st;
+  char *buffer;
+  if (s->whole)
+    return status_of(cudaMemcpyAsync(s->device, s->host + s->lo * s->size, bytes,
+                                     cudaMemcpyHostToDevice, m->stream));
+  buffer = (char *)malloc(bytes);
+  if (!buffer) return GPURED_ERR_ALLOC;
+  shuttle(s, buffer, 1);
+  st = status_of(cudaMemcpyAsync(s->device, buffer, bytes, cudaMemcpyHostToDevice, m->stream));
+  if (st == GPURED_OK) st = status_of(cudaStreamSynchronize(m->stream));
+  free(buffer);
+  return st;
+}
+
+static gpured_status copy_out(const machine *m, const staged *s) {
+  const size_t bytes = (size_t)(s->elements * s->size);
+  char *buffer = s->whole ? s->host + s->lo * s->size : (char *)malloc(bytes);
+  gpured_status st;
+  if (!buffer) return GPURED_ERR_ALLOC;
+  st = status_of(cudaMemcpyAsync(buffer, s->device, bytes, cudaMemcpyDeviceToHost, m->stream));
+  if (st == GPURED_OK) st = status_of(cudaStreamSynchronize(m->stream));
+  if (st == GPURED_OK && !s->whole) shuttle(s, buffer, 0);
+  if (!s->whole) free(buffer);
+  return st;
+}
+
+/* Memory for copies comes from a pool that keeps a little of it between calls; one for each device,
+ * made when it is first needed. */
+static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
+  static cudaMemPool_t pools[STAGE_DEVICES];
+  const int slot = m->device % STAGE_DEVICES;
+  cudaMemPool_t pool = __atomic_load_n(&pools[slot], __ATOMIC_ACQUIRE), none = NULL;
+  unsigned long long keep = 64ull << 20;
+  if (m->device >= STAGE_DEVICES) return status_of(cudaMallocAsync((void **)p, bytes, m->stream));
+  if (!pool) {
+    cudaMemPoolProps properties;
+    memset(&properties, 0, sizeof properties);
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = m->device;
+    GPURED__TRY(cudaMemPoolCreate(&pool, &properties));
+    (void)cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
+    if (!__atomic_compare_exchange_n(&pools[slot], &none, pool, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+      (void)cudaMemPoolDestroy(pool);
+      pool = none;
+    }
+  }
+  return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
+}
+
+static gpured_status on_copies(const machine *m, const gpured__plan *p, const gpured__call *call,
+                               gpured_status (*run)(const machine *, const gpured__plan *,
+                                                    const gpured__call *)) {
+  gpured__plan copy = *p;
+  staged in, out;
+  gpured_status st, freed;
+  char *memory = NULL;
+  measure(&in, &copy, GPURED__IN, p->in, p->in_dtype);
+  measure(&out, &copy, GPURED__OUT, p->out, p->out_dtype);
+  if (p->n == 0) in.elements = 0;
+  st = stage_alloc(m, room(&in) + room(&out), &memory);
+  if (st != GPURED_OK) return st;
+  copy.in = settle(&in, memory);
+  copy.out = settle(&out, memory + room(&in));
+  if (in.elements > 0) st = copy_in(m, &in);
+  if (st == GPURED_OK) st = run(m, &copy, call);
+  if (st == GPURED_OK) st = copy_out(m, &out);
+  freed = status_of(cudaFreeAsync(memory, m->stream));
+  if (st == GPURED_OK) st = freed;
+  return st;
+}
+
+/* ============================================================================================== */
+/* 13  The table                                                                                  */
+/* ============================================================================================== */
+static gpured_status reduce_on_device(const machine *m, const gpured__plan *p,
+                                      const gpured__call *call) {
+  reduction r;
+  scratch s;
+  gpured_status st;
+  choose(m, p, &r);
+  st = take(call, m, r.workspace, &s);
+  if (st != GPURED_OK) return st;
+  return give_back(call, m, &s, run_reduction(m, p, &r, s.start));
+}
+
+static gpured_status scan_on_device(const machine *m, const gpured__plan *p,
+                                    const gpured__call *call) {
+  scan_launch launched;
+  scratch s;
+  gpured_status st;
+  choose_scan(m, p, &launched);
+  st = take(call, m, launched.workspace, &s);
+  if (st != GPURED_OK) return st;
+  return give_back(call, m, &s, run_scan(m, &launched, s.start));
+}
+
+static gpured_status run_where_it_lies(const machine *m, const gpured__plan *p,
+                                       const gpured__call *call,
+                                       gpured_status (*run)(const machine *, const gpured__plan *,
+                                                            const gpured__call *)) {
+  gpured_status st = GPURED_OK;
+  if (call->device == GPURED_CPU) return on_copies(m, p, call, run);
+  if (p->n > 0) st = check_pointer(m, p->in);
+  if (st == GPURED_OK) st = check_pointer(m, p->out);
+  return st != GPURED_OK ? st : run(m, p, call);
+}
+
+/* What a query answers does not depend on where data will lie: it is enough for whichever
+ * kernel. */
+static size_t most_workspace(const machine *m, const gpured__plan *p) {
+  reduction r;
+  size_t bytes;
+  choose(m, p, &r);
+  bytes = r.workspace;
+  if (p->n > 0) choose_any(m, &r);
+  set_workspace(&r);
+  return r.workspace > bytes ? r.workspace : bytes;
+}
+
+static gpured_status reduce(const gpured__plan *p, const gpured__call *call, size_t *bytes) {
+  machine m;
+  gpured_status st;
+  if (bytes && call->device == GPURED_CPU) return GPURED_OK;
+  if (p->outputs == 0) return GPURED_OK;
+  st = enter(call, &m);
+  if (st != GPURED_OK) return st;
+  if (bytes) {
+    *bytes = most_workspace(&m, p);
+  } else {
+    st = run_where_it_lies(&m, p, call, reduce_on_device);
+  }
+  return leave(&m, st);
+}
+
+static gpured_status scan(const gpured__plan *p, const gpured__call *call, size_t *bytes) {
+  machine m;
+  scan_launch launched;
+  gpured_status st;
+  if (bytes && call->device == GPURED_CPU) return GPURED_OK;
+  if (p->outputs == 0 || p->n == 0) return GPURED_OK;
+  st = enter(call, &m);
+  if (st != GPURED_OK) return st;
+  if (bytes) {
+    choose_scan(&m, p, &launched);
+    *bytes = launched.workspace;
+  } else {
+    st = run_where_it_lies(&m, p, call, scan_on_device);
+  }
+  return leave(&m, st);
+}
+
+} /* namespace */
+
+extern "C" const gpured__backend gpured__cuda_backend = {GPURED__BACKEND_ABI, available, reduce,
+                                                         scan};

@@ -1,0 +1,406 @@
+/*
+ * What the CUDA backend adds to the suite: tensors on the device, streams, captured graphs, its error
+ * contract. The results of everything else are compared there and here with the same oracle.
+ */
+#include "util.h"
+
+#ifdef TEST_CUDA
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN(call) \
+  CHECK((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaPeekAtLastError()))
+
+/* A copy of a host tensor on the device, with its layout; shift: elements off the alignment. */
+typedef struct copy {
+  gpured_tensor t;
+  char *memory;
+  const box *host;
+  size_t shift;
+} copy;
+
+static copy to_device(const box *b, int shift) {
+  copy c;
+  c.t = b->t;
+  c.host = b;
+  c.memory = NULL;
+  c.shift = (size_t)shift * gpured_dtype_size((gpured_dtype)b->t.dtype);
+  RUN(cudaMalloc((void **)&c.memory, b->bytes + c.shift));
+  RUN(cudaMemcpy(c.memory + c.shift, b->memory, b->bytes, cudaMemcpyHostToDevice));
+  c.t.data = c.memory + c.shift + ((unsigned char *)b->t.data - b->memory);
+  c.t.device = GPURED_CUDA_DEVICE;
+  return c;
+}
+
+static void from_device(const copy *c) {
+  RUN(cudaMemcpy(c->host->memory, c->memory + c->shift, c->host->bytes, cudaMemcpyDeviceToHost));
+}
+
+static void drop(copy *c) { RUN(cudaFree(c->memory)); }
+
+static gpured_options stream_options(cudaStream_t stream) {
+  gpured_options o = gpured_default_options();
+  o.stream = stream;
+  return o;
+}
+
+/* ---- results ------------------------------------------------------------------------------------ */
+
+static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t axes, int shift) {
+  int64_t shape[2], out_shape[2];
+  int out = usual_output(op, dtype), ndim;
+  box in, got, want;
+  copy din, dout;
+  gpured_options o = stream_options(NULL);
+  gpured_status st;
+  const char *name;
+  shape[0] = rows;
+  shape[1] = cols;
+  in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(rows + cols));
+  ndim = reduced_shape(&in.t, axes, 0, out_shape);
+  got = box_output(out, ndim, out_shape, LAYOUT_C, 0);
+  want = box_output(out, ndim, out_shape, LAYOUT_C, 0);
+  name = text("%s of %s axes %u shift %d on the device", op_name(op), describe(&in.t), axes, shift);
+  oracle_reduce((gpured_op)op, &in.t, axes, &want.t, 0, 0);
+  din = to_device(&in, shift);
+  dout = to_device(&got, 0);
+  st = gpured_reduce((gpured_op)op, &din.t, axes, &dout.t, &o);
+  CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
+  from_device(&dout);
+  expect_same(&got, &want.t, name);
+  drop(&din);
+  drop(&dout);
+  box_free(&in);
+  box_free(&got);
+  box_free(&want);
+}
+
+/* Shapes for each way through the kernels: a row for each thread, some rows to a tile, long rows, rows
+ * in segments, columns wide, narrow and short; and rows that do not begin at 16 bytes. */
+static void test_device_reduce(gpured_backend backend) {
+  static const int64_t shapes[][2] = {
+      {1000, 8},  {3001, 16},  {777, 64},    {515, 100},  {300, 256},  {99, 1024}, {40, 1500},
+      {5, 4096},  {3, 100000}, {1, 3000000}, {5000, 4},   {70000, 64}, {64, 4096}, {4, 40000},
+      {33, 1028}, {2049, 132}, {1, 16},      {900001, 4}, {2, 262148}};
+  static const int dtypes[] = {GPURED_F32,  GPURED_F64, GPURED_F16,
+                               GPURED_BF16, GPURED_I8,  GPURED_I32};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k) {
+        if (j > 0 && (i + j + k) % 3 != 0) continue;
+        if (shapes[i][0] * shapes[i][1] > 400000 && (i + k) % 4 != 0) continue;
+        reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 2, 0);
+        reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, 0);
+        if (k % 5 == 0) reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 3, 1);
+      }
+}
+
+static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
+                       int shift, int in_place) {
+  int64_t shape[2];
+  box in, got, want;
+  copy din, dout;
+  gpured_options o = stream_options(NULL);
+  gpured_status st;
+  const char *name;
+  shape[0] = rows;
+  shape[1] = cols;
+  in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(rows + cols));
+  got = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
+  want = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
+  name = text("scan %s of %s axis %d flags %u shift %d in place %d on the device", op_name(op),
+              describe(&in.t), axis, flags, shift, in_place);
+  oracle_scan((gpured_op)op, &in.t, axis, flags, &want.t, 0);
+  din = to_device(&in, shift);
+  dout = to_device(&got, shift);
+  st = gpured_scan((gpured_op)op, &din.t, axis, flags, in_place ? &din.t : &dout.t, &o);
+  CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
+  if (in_place) {
+    from_device(&din);
+    CHECK(first_difference(&in.t, &want.t) < 0, "%s: differs at %lld", name,
+          (long long)first_difference(&in.t, &want.t));
+  } else {
+    from_device(&dout);
+    expect_same(&got, &want.t, name);
+  }
+  drop(&din);
+  drop(&dout);
+  box_free(&in);
+  box_free(&got);
+  box_free(&want);
+}
+
+static void test_device_scan(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{1, 5000000}, {3, 100000}, {500, 1024}, {77, 256},
+                                      {300, 16},    {9, 4096},   {5, 4097},   {1000, 7},
+                                      {40, 70000},  {2000, 40}};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MAX, GPURED_LOGSUMEXP};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16,
+                               GPURED_I32, GPURED_I64, GPURED_U8};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(ops); ++k) {
+        int place = (i + j) % 2 && usual_output(ops[k], dtypes[j]) == dtypes[j];
+        if (shapes[i][0] * shapes[i][1] > 1000000 && (j + k) % 4 != 0) continue;
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)(i + j + k) % 4, 0,
+                   place);
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k % 4, 1, 0);
+        if (shapes[i][0] > 1)
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)j % 4, 0, place);
+      }
+}
+
+/* ---- streams and graphs ----------------------------------------------------------------------- */
+
+enum { MANY = 1 << 20, STREAMS = 2 };
+
+typedef struct pending {
+  box in, sum, scan, want_sum, want_scan;
+  copy din, dsum, dscan;
+  cudaStream_t stream;
+} pending;
+
+static void make_pending(pending *p, int64_t n, uint64_t seed) {
+  const int64_t one = 1;
+  p->in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, seed);
+  p->sum = box_output(GPURED_F32, 1, &one, LAYOUT_C, 0);
+  p->want_sum = box_output(GPURED_F32, 1, &one, LAYOUT_C, 0);
+  p->scan = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
+  p->want_scan = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
+  oracle_reduce(GPURED_SUM, &p->in.t, 1, &p->want_sum.t, 0, 0);
+  oracle_scan(GPURED_SUM, &p->in.t, 0, 0, &p->want_scan.t, 0);
+  p->din = to_device(&p->in, 0);
+  p->dsum = to_device(&p->sum, 0);
+  p->dscan = to_device(&p->scan, 0);
+  RUN(cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking));
+}
+
+static void check_pending(pending *p, const char *name) {
+  from_device(&p->dsum);
+  from_device(&p->dscan);
+  expect_same(&p->sum, &p->want_sum.t, text("%s: sum", name));
+  expect_same(&p->scan, &p->want_scan.t, text("%s: scan", name));
+}
+
+static void free_pending(pending *p) {
+  RUN(cudaStreamDestroy(p->stream));
+  drop(&p->din);
+  drop(&p->dsum);
+  drop(&p->dscan);
+  box_free(&p->in);
+  box_free(&p->sum);
+  box_free(&p->scan);
+  box_free(&p->want_sum);
+  box_free(&p->want_scan);
+}
+
+static void both_calls(pending *p, const gpured_options *o) {
+  gpured_status st = gpured_reduce(GPURED_SUM, &p->din.t, 1, &p->dsum.t, o);
+  CHECK(st == GPURED_OK, "sum: status %d", (int)st);
+  st = gpured_scan(GPURED_SUM, &p->din.t, 0, 0, &p->dscan.t, o);
+  CHECK(st == GPURED_OK, "scan: status %d", (int)st);
+}
+
+static void test_streams(gpured_backend backend) {
+  pending p[STREAMS];
+  int i, k;
+  (void)backend;
+  for (i = 0; i < STREAMS; ++i) make_pending(&p[i], MANY + i * 12345, (uint64_t)i + 1);
+  for (k = 0; k < 50; ++k)
+    for (i = 0; i < STREAMS; ++i) {
+      gpured_options o = stream_options(p[i].stream);
+      both_calls(&p[i], &o);
+    }
+  RUN(cudaDeviceSynchronize());
+  for (i = 0; i < STREAMS; ++i) {
+    check_pending(&p[i], text("stream %d", i));
+    free_pending(&p[i]);
+  }
+}
+
+/* Two calls captured once and replayed; the results are wiped before the last time. `space`: the
+ * workspace is the caller's. */
+static void replay(int times, int space) {
+  pending p;
+  cudaGraph_t graph;
+  cudaGraphExec_t run;
+  gpured_options o;
+  size_t bytes = 0, more = 0;
+  void *workspace = NULL;
+  int i;
+  make_pending(&p, MANY + 321, 7);
+  o = stream_options(p.stream);
+  if (space) {
+    CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &bytes) == GPURED_OK,
+          "query");
+    CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &more) == GPURED_OK,
+          "query");
+    bytes = bytes > more ? bytes : more;
+    CHECK(bytes > 0, "neither call wants a workspace");
+    RUN(cudaMalloc(&workspace, bytes));
+    RUN(cudaMemset(workspace, 0xcd, bytes));
+    o.workspace = workspace;
+    o.workspace_bytes = bytes;
+  }
+  RUN(cudaStreamBeginCapture(p.stream, cudaStreamCaptureModeGlobal));
+  both_calls(&p, &o);
+  RUN(cudaStreamEndCapture(p.stream, &graph));
+  RUN(cudaGraphInstantiate(&run, graph, 0));
+  for (i = 0; i < times; ++i) {
+    if (i == times - 1) {
+      RUN(cudaMemsetAsync(p.dsum.t.data, 0xa5, 4, p.stream));
+      RUN(cudaMemsetAsync(p.dscan.t.data, 0xa5, 4 * (size_t)(MANY + 321), p.stream));
+    }
+    RUN(cudaGraphLaunch(run, p.stream));
+  }
+  RUN(cudaStreamSynchronize(p.stream));
+  check_pending(&p, text("a graph replayed %d times, workspace %d", times, space));
+  RUN(cudaGraphExecDestroy(run));
+  RUN(cudaGraphDestroy(graph));
+  if (workspace) RUN(cudaFree(workspace));
+  free_pending(&p);
+}
+
+static void test_graphs(gpured_backend backend) {
+  (void)backend;
+  replay(1000, 0);
+  replay(1000, 1);
+}
+
+/* The scan that looks back, ten thousand times: always the same bits. Its state is wiped by the call
+ * itself, and every hundredth result is read back. */
+static void test_soak(gpured_backend backend) {
+  const int64_t n = 3000017;
+  pending p;
+  gpured_options o;
+  int i;
+  (void)backend;
+  make_pending(&p, n, 3);
+  o = stream_options(p.stream);
+  for (i = 0; i < 10000; ++i) {
+    gpured_status st;
+    if (i % 100 == 99) RUN(cudaMemsetAsync(p.dscan.t.data, 0xa5, 4 * (size_t)n, p.stream));
+    st = gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o);
+    CHECK(st == GPURED_OK, "scan %d: status %d", i, (int)st);
+    if (i % 100 != 99) continue;
+    RUN(cudaStreamSynchronize(p.stream));
+    from_device(&p.dscan);
+    CHECK(first_difference(&p.scan.t, &p.want_scan.t) < 0, "scan %d differs at %lld", i,
+          (long long)first_difference(&p.scan.t, &p.want_scan.t));
+  }
+  free_pending(&p);
+}
+
+/* ---- the contract ------------------------------------------------------------------------------ */
+
+typedef struct hook {
+  int allocs, frees, fail;
+  size_t live;
+} hook;
+
+static void *hook_alloc(void *user, size_t bytes, void *stream) {
+  hook *h = (hook *)user;
+  void *p = NULL;
+  (void)stream;
+  ++h->allocs;
+  if (h->fail || cudaMalloc(&p, bytes) != cudaSuccess) return NULL;
+  h->live += bytes;
+  return p;
+}
+
+static void hook_dealloc(void *user, void *p, size_t bytes, void *stream) {
+  hook *h = (hook *)user;
+  (void)stream;
+  ++h->frees;
+  h->live -= bytes;
+  RUN(cudaFree(p));
+}
+
+static void test_memory(gpured_backend backend) {
+  pending p;
+  gpured_options o;
+  size_t bytes = 0, more = 0;
+  hook h;
+  char *space = NULL;
+  (void)backend;
+  memset(&h, 0, sizeof h);
+  make_pending(&p, MANY, 9);
+  o = stream_options(p.stream);
+  o.alloc = hook_alloc;
+  o.dealloc = hook_dealloc;
+  o.user = &h;
+  both_calls(&p, &o);
+  RUN(cudaStreamSynchronize(p.stream));
+  check_pending(&p, "memory from hooks");
+  CHECK(h.allocs == 2 && h.frees == 2 && h.live == 0, "%d allocations, %d freed", h.allocs,
+        h.frees);
+  h.fail = 1;
+  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_ALLOC,
+        "a hook that fails");
+  h.fail = h.allocs = 0;
+  CHECK(gpured_scan_workspace(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o, &bytes) == GPURED_OK,
+        "query");
+  CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &more) == GPURED_OK,
+        "query");
+  RUN(cudaMalloc((void **)&space, bytes + more));
+  RUN(cudaMemset(space, 0xcd, bytes + more));
+  o.workspace = space;
+  o.workspace_bytes = bytes - 1;
+  CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_WORKSPACE,
+        "one byte too few");
+  o.workspace_bytes = bytes > more ? bytes : more;
+  both_calls(&p, &o);
+  RUN(cudaStreamSynchronize(p.stream));
+  check_pending(&p, "memory of the caller");
+  CHECK(h.allocs == 0, "%d allocations in spite of a workspace", h.allocs);
+  RUN(cudaFree(space));
+  free_pending(&p);
+}
+
+static void test_contract(gpured_backend backend) {
+  pending p;
+  gpured_options o;
+  gpured_tensor host, bad;
+  (void)backend;
+  make_pending(&p, MANY, 5);
+  o = stream_options(p.stream);
+  host = p.in.t;
+  bad = p.din.t;
+  CHECK(gpured_reduce(GPURED_SUM, &host, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED,
+        "host and device mixed");
+  o.backend = GPURED_BACKEND_CPU;
+  CHECK(gpured_reduce(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o) == GPURED_ERR_UNSUPPORTED,
+        "the CPU on device memory");
+  o.backend = GPURED_BACKEND_AUTO;
+  bad.data = p.in.t.data;
+  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_ARG,
+        "host memory called the device's");
+  bad = p.din.t;
+  bad.device_id = 1000;
+  p.dsum.t.device_id = 1000;
+  CHECK(gpured_reduce(GPURED_SUM, &bad, 1, &p.dsum.t, &o) == GPURED_ERR_NO_BACKEND,
+        "a device that is not there");
+  p.dsum.t.device_id = 0;
+  CHECK(cudaPeekAtLastError() == cudaSuccess, "an error was left behind");
+  both_calls(&p, &o);
+  RUN(cudaStreamSynchronize(p.stream));
+  check_pending(&p, "after refused calls");
+  free_pending(&p);
+}
+
+const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
+                                {"device_scan", test_device_scan, T_CUDA},
+                                {"device_streams", test_streams, T_CUDA},
+                                {"device_graphs", test_graphs, T_CUDA},
+                                {"device_memory", test_memory, T_CUDA},
+                                {"device_contract", test_contract, T_CUDA},
+                                {"device_soak", test_soak, T_CUDA},
+                                {NULL, NULL, 0}};
+#else
+const test_case cuda_tests[] = {{NULL, NULL, 0}};
+#endif
