@@ -478,12 +478,10 @@ GPURED_API gpured_status gpured_selftest(void);
 #define GPURED__GNU 1
 #define GPURED__INLINE static inline __attribute__((always_inline, unused))
 #define GPURED__FUNC static __attribute__((noinline, unused))
-#define GPURED__RESTRICT __restrict
 #else
 #define GPURED__GNU 0
 #define GPURED__INLINE static inline
 #define GPURED__FUNC static
-#define GPURED__RESTRICT
 #endif
 
 /* The CUDA unit includes sections 4 to 9 alone and sets these two, so that the device compiles the
@@ -1313,7 +1311,7 @@ GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpur
 
 /* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
 GPURED__SCALAR int64_t gpured__offset(const gpured__axis *axes, int count, int64_t index,
-                                    int operand) {
+                                      int operand) {
   int64_t offset = 0;
   int i;
   for (i = count - 1; i >= 0; --i) {
@@ -1378,9 +1376,9 @@ enum {
 };
 enum { GPURED__LOG_TOP_f32 = 5, GPURED__LOG_TOP_f64 = 10 };
 GPURED__NUMBERS uint32_t gpured__exp_c_f32[7] = {0x3f800000u, 0x3f800000u, 0x3f000000u, 0x3e2aaa6fu,
-                                              0x3d2aaab6u, 0x3c090561u, 0x3ab654c9u};
+                                                 0x3d2aaab6u, 0x3c090561u, 0x3ab654c9u};
 GPURED__NUMBERS uint32_t gpured__log_l_f32[6] = {0x40000000u, 0x3f2aaaabu, 0x3ecccccdu,
-                                              0x3e924925u, 0x3e638e39u, 0x3e3a2e8cu};
+                                                 0x3e924925u, 0x3e638e39u, 0x3e3a2e8cu};
 GPURED__NUMBERS uint64_t gpured__exp_c_f64[12] = {
     0x3ff0000000000000u, 0x3ff0000000000000u, 0x3fe0000000000001u, 0x3fc555555555554du,
     0x3fa5555555553ce5u, 0x3f811111111144cfu, 0x3f56c16c178a6fd9u, 0x3f2a01a018c37243u,
@@ -1398,10 +1396,10 @@ enum {
   GPURED__SQRT_HALF
 };
 GPURED__NUMBERS uint32_t gpured__constants_f32[6] = {0xc2ac0000u, 0x4b400000u, 0x3fb8aa3bu,
-                                                  0x3f317200u, 0x35bfbe8eu, 0x3f3504f3u};
+                                                     0x3f317200u, 0x35bfbe8eu, 0x3f3504f3u};
 GPURED__NUMBERS uint64_t gpured__constants_f64[6] = {0xc086180000000000u, 0x4338000000000000u,
-                                                  0x3ff71547652b82feu, 0x3fe62e42fefa3800u,
-                                                  0x3d2ef35793c76730u, 0x3fe6a09e667f3bcdu};
+                                                     0x3ff71547652b82feu, 0x3fe62e42fefa3800u,
+                                                     0x3d2ef35793c76730u, 0x3fe6a09e667f3bcdu};
 
 /* The result of an empty sequence, docs/ORDER.md section 3, as an integer (where the accumulator is
  * one) or a float. */
@@ -3128,6 +3126,7 @@ GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, v
                                        const void *before, void *total) {
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out, sum, e;
+  (void)stream;
   memcpy(&e, before, sizeof e);
   switch (kernel) {
 #if (GPURED__PASS < 100 || GPURED__PASS > 200) && GPURED__WIDTH != 0
@@ -3936,7 +3935,7 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
 /* 12  Threads                                                                                    */
 /* ============================================================================================== */
 /*
- * Work is cut into tasks whose results do not depend on who runs them. GPURED__PARALLEL_FOR runs a
+ * Work is cut into tasks whose results do not depend on who runs them. gpured__parallel_for runs a
  * function over them; every thread sets the floating-point mode for itself, and small work wakes
  * nobody.
  */
@@ -5268,28 +5267,23 @@ GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, i
   here->packed = 0;
 }
 
-/* A value or an index of one column to its result. */
+/* One result of one column: a value, or (NULL) what an empty axis gives. */
 GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t item,
-                                     int64_t column, const gpured__node *node, const void *value) {
+                                     int64_t column, const void *value) {
   const gpured__gemm_plan *p = job->p;
+  const gpured_tensor *out = &p->g->results[r].out;
   gpured__plan one;
   memset(&one, 0, sizeof one);
   one.op = p->g->results[r].op;
-  one.kernel = gpured__gemm_kernel(one.op);
   one.acc = p->acc;
-  one.fetch = gpured__gemm_enter(p, one.op);
-  one.n = p->rows;
   one.in_dtype = p->left.dtype;
-  one.out_dtype = p->g->results[r].out.dtype;
+  one.out_dtype = out->dtype;
   one.outputs = 1;
-  one.out =
-      (char *)p->g->results[r].out.data +
-      (gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) + column * p->result_stride[r]) *
-          (int64_t)gpured__dtype_size(one.out_dtype);
+  one.out = (char *)out->data + (gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) +
+                                 column * p->result_stride[r]) *
+                                    (int64_t)gpured__dtype_size(out->dtype);
   if (value)
     job->k->put(one.out, one.out_dtype, 1, value, 1, GPURED__PLAIN);
-  else if (node)
-    gpured__store_result(&one, job->k, 0, node);
   else
     gpured__store_empty(&one, job->k);
 }
@@ -5478,7 +5472,7 @@ GPURED__FUNC void gpured__gemm_short_store(void *context, int64_t index, int thr
                                       (const float *)(const void *)cb, mean);
       memcpy(&value, &narrow, sizeof narrow);
     }
-    gpured__gemm_store(job, r, item, index % p->columns, NULL, &value);
+    gpured__gemm_store(job, r, item, index % p->columns, &value);
   }
 }
 
@@ -5506,7 +5500,7 @@ GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
   int r;
   for (item = 0; item < p->batches; ++item)
     for (column = 0; column < p->columns; ++column)
-      for (r = 0; r < p->g->count; ++r) gpured__gemm_store(job, r, item, column, NULL, NULL);
+      for (r = 0; r < p->g->count; ++r) gpured__gemm_store(job, r, item, column, NULL);
 }
 
 GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_options *o) {
@@ -5686,8 +5680,7 @@ GPURED__FUNC gpured_status gpured__check_gemm(const gpured_gemm *g, int query) {
 }
 
 /* No output overlaps an input or another output; all live where the backend is. */
-GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g,
-                                                     gpured__call *call) {
+GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g, gpured__call *call) {
   const gpured_tensor *t[5 + GPURED_MAX_RESULTS];
   gpured_status st;
   int r, n = 4;
