@@ -3932,7 +3932,7 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
 }
 
 /* ============================================================================================== */
-/* 12  Threads                                                                                    */
+/* 12  Threads and memory                                                                         */
 /* ============================================================================================== */
 /*
  * Work is cut into tasks whose results do not depend on who runs them. gpured__parallel_for runs a
