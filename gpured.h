@@ -1338,6 +1338,7 @@ enum {
   GPURED__GEMM_BLOCK = 128
 };
 enum { GPURED__DEPTH = 57 };
+enum { GPURED__AHEAD = 2048 }; /* bytes from what is read to what is fetched into the cache */
 
 typedef union gpured__lanes {
   float f32[GPURED__LANES];
@@ -1444,10 +1445,11 @@ typedef struct gpured__epilogue {
   int map, is_signed;
 } gpured__epilogue;
 
-/* A strip of columns being reduced together: levels + 1 slots of [16][columns]. */
+/* A strip of columns being reduced together: levels + 1 slots of [16][columns], the last one for
+ * the block at hand. */
 typedef struct gpured__strip {
   void *slots;
-  int64_t columns, count; /* blocks so far */
+  int64_t columns, count, rows; /* blocks so far, rows of the next one */
   int levels;
 } gpured__strip;
 
@@ -1457,7 +1459,9 @@ typedef struct gpured__kernels {
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
+  void (*flat)(int kernel, const void *x, int64_t n, void *out);
   void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, void *out);
+  void (*few)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *out);
   void (*columns)(int kernel, gpured__strip *st, const void *x, int64_t stride, const void *w,
                   int64_t n);
   void (*columns_close)(int kernel, gpured__strip *st);
@@ -1845,41 +1849,47 @@ GPURED__INLINE GPURED__V GPURED__N(if_number)(GPURED__V a, GPURED__V b, GPURED__
 }
 
 GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return GPURED__N(if_number)(v, v, v); }
+GPURED__INLINE GPURED__N(mask) GPURED__N(isnan)(GPURED__V v) { return v != v; }
 
-/* The larger of two, where neither is NaN and they are not two zeros: what the hardware does in one
- * step. */
-GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
+/* The larger and the smaller of two, where neither is NaN and they are not two zeros: what the
+ * hardware does in one step. */
 #if GPURED__WIDTH == 0
-  return a > b ? a : b;
+#define GPURED__HARD(name, compare) (a compare b ? a : b)
 #elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
-  return (GPURED__V)_mm512_max_ps((__m512)a, (__m512)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm512_##name##_ps((__m512)a, (__m512)b)
 #elif GPURED__X86 && GPURED__WIDTH == 64
-  return (GPURED__V)_mm512_max_pd((__m512d)a, (__m512d)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm512_##name##_pd((__m512d)a, (__m512d)b)
 #elif GPURED__X86 && GPURED__WIDTH == 32 && GPURED__PASS == 32
-  return (GPURED__V)_mm256_max_ps((__m256)a, (__m256)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm256_##name##_ps((__m256)a, (__m256)b)
 #elif GPURED__X86 && GPURED__WIDTH == 32
-  return (GPURED__V)_mm256_max_pd((__m256d)a, (__m256d)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm256_##name##_pd((__m256d)a, (__m256d)b)
 #elif GPURED__X86 && GPURED__PASS == 32
-  return (GPURED__V)_mm_max_ps((__m128)a, (__m128)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm_##name##_ps((__m128)a, (__m128)b)
 #elif GPURED__X86
-  return (GPURED__V)_mm_max_pd((__m128d)a, (__m128d)b);
+#define GPURED__HARD(name, compare) (GPURED__V) _mm_##name##_pd((__m128d)a, (__m128d)b)
 #elif GPURED__PASS == 32
-  return (GPURED__V)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#define GPURED__HARD(name, compare) (GPURED__V) v##name##q_f32((float32x4_t)a, (float32x4_t)b)
 #else
-  return (GPURED__V)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+#define GPURED__HARD(name, compare) (GPURED__V) v##name##q_f64((float64x2_t)a, (float64x2_t)b)
 #endif
+GPURED__INLINE GPURED__V GPURED__N(max_plain)(GPURED__V a, GPURED__V b) {
+  return GPURED__HARD(max, >);
 }
 
-/* NaN wins, -0 < +0, as gpured__max_f32 in section 5: the hardware's maximum both ways round agrees
- * but for two zeros, of which and-ing keeps the positive one, and for NaN. min(a, b) is -max(-a,
- * -b). */
+GPURED__INLINE GPURED__V GPURED__N(min_plain)(GPURED__V a, GPURED__V b) {
+  return GPURED__HARD(min, <);
+}
+#undef GPURED__HARD
+
+/* NaN wins, -0 < +0, as gpured__max_f32 in section 5: the hardware's step both ways round agrees
+ * but for two zeros, of which and-ing keeps the positive one, or-ing the negative one, and for NaN.
+ */
 GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
   return GPURED__S(max)(a, b);
 #else
   const GPURED__V m = GPURED__N(max_plain)(a, b), w = GPURED__N(max_plain)(b, a);
-  const GPURED__V both = (GPURED__V)((GPURED__UV)m & (GPURED__UV)w);
-  return GPURED__N(if_number)(a, b, both);
+  return GPURED__N(if_number)(a, b, (GPURED__V)((GPURED__UV)m & (GPURED__UV)w));
 #endif
 }
 
@@ -1888,7 +1898,12 @@ GPURED__INLINE GPURED__V GPURED__N(neg)(GPURED__V v) {
 }
 
 GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
-  return GPURED__N(neg)(GPURED__N(max)(GPURED__N(neg)(a), GPURED__N(neg)(b)));
+#if GPURED__WIDTH == 0
+  return -GPURED__S(max)(-a, -b);
+#else
+  const GPURED__V m = GPURED__N(min_plain)(a, b), w = GPURED__N(min_plain)(b, a);
+  return GPURED__N(if_number)(a, b, (GPURED__V)((GPURED__UV)m | (GPURED__UV)w));
+#endif
 }
 
 /* exp(d) for d <= 0, docs/ORDER.md section 8. */
@@ -1905,7 +1920,17 @@ GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
   for (i = top - 1; i >= 0; --i)
     p = GPURED__N(fma)(p, r, GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i])));
   p = GPURED__N(as_v)(GPURED__N(as_u)(p) + (GPURED__N(as_u)(t) << shift));
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  (void)zero;
+  return (GPURED__V)_mm512_maskz_mov_ps(
+      _mm512_cmp_ps_mask((__m512)d, (__m512)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512)p);
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  (void)zero;
+  return (GPURED__V)_mm512_maskz_mov_pd(
+      _mm512_cmp_pd_mask((__m512d)d, (__m512d)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512d)p);
+#else
   return GPURED__N(select)(d < GPURED__CONST(CUT), zero, p);
+#endif
 }
 
 /* log(z) for finite z >= 1, section 8. */
@@ -1944,6 +1969,7 @@ GPURED__FUNC GPURED__T GPURED__N(log)(GPURED__T z) {
 }
 #else
 GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return v; }
+GPURED__INLINE GPURED__N(mask) GPURED__N(isnan)(GPURED__V v) { return (GPURED__N(mask))(v ^ v); }
 GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) { return v; }
 GPURED__INLINE GPURED__V GPURED__N(max)(GPURED__V a, GPURED__V b) {
   return GPURED__N(select)(a > b, a, b);
@@ -2082,44 +2108,188 @@ GPURED__INLINE void GPURED__N(next_row)(int kernel, GPURED__V *acc, const GPURED
   }
 }
 
-/* An incomplete row, filled up with `fill`. */
-GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
-                                       GPURED__T fill) {
-#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
-  _mm512_storeu_ps(row,
-                   _mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)((1u << count) - 1), x));
-#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 64
-  const unsigned mask = (1u << count) - 1;
-  _mm512_storeu_pd(row, _mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)mask, x));
-  _mm512_storeu_pd(row + 8, _mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)(mask >> 8),
-                                                 x + (count > 8 ? 8 : 0)));
+/* Read from LANES - n: a mask of the first n of 16. */
+#if GPURED__WIDTH == 0
+typedef int GPURED__N(bits);
 #else
+typedef GPURED__I GPURED__N(bits);
+#endif
+static const GPURED__N(bits) GPURED__N(first_n)[2 * GPURED__LANES] = {
+    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+/* The first `count` elements at x, the others being `fill`; and their way back. count <= W, and not
+ * positive for none. */
+GPURED__INLINE GPURED__V GPURED__N(load_part)(const GPURED__T *x, int count, GPURED__T fill) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__FLOAT
+  const unsigned mask = count > 0 ? (1u << count) - 1 : 0;
+#if GPURED__PASS == 32
+  return (GPURED__V)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)mask, x);
+#else
+  return (GPURED__V)_mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)mask, x);
+#endif
+#else
+  GPURED__T v[GPURED__W];
   int i;
-  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : fill;
+  for (i = 0; i < GPURED__W; ++i) v[i] = i < count ? x[i] : fill;
+  return GPURED__N(load)(v);
 #endif
 }
 
-/* The lanes of one block of n <= 256 elements. */
-GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__T *lanes, const GPURED__T *x,
-                                     const GPURED__T *w, int64_t n) {
-  GPURED__V acc[GPURED__NV];
-  GPURED__T pad[GPURED__LANES], pad_w[GPURED__LANES];
+GPURED__INLINE void GPURED__N(store_part)(GPURED__T *x, int count, GPURED__V value) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  _mm512_mask_storeu_ps(x, (__mmask16)((1u << count) - 1), (__m512)value);
+#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 64
+  _mm512_mask_storeu_pd(x, (__mmask8)((1u << count) - 1), (__m512d)value);
+#else
+  GPURED__T v[GPURED__W];
+  GPURED__N(store)(v, value);
+  memcpy(x, v, (size_t)count * sizeof *x);
+#endif
+}
+
+/* An incomplete row of `count` < 16 elements, filled up with `fill`. */
+GPURED__INLINE void GPURED__N(part_row)(GPURED__V *row, const GPURED__T *x, int count,
+                                        GPURED__T fill) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    row[i] = GPURED__N(load_part)(
+        x + (count > i * GPURED__W ? i * GPURED__W : 0),
+        count - i * GPURED__W < GPURED__W ? count - i * GPURED__W : GPURED__W, fill);
+}
+
+/* The same where a whole row may be read at x. Preferred: masked loads do not make the hardware
+ * read ahead. */
+GPURED__INLINE void GPURED__N(blend_row)(GPURED__V *row, const GPURED__T *x, int count,
+                                         GPURED__T fill) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) {
+    const GPURED__V v = GPURED__N(load)(x + i * GPURED__W);
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+    row[i] = (GPURED__V)_mm512_mask_mov_ps(_mm512_set1_ps(fill), (__mmask16)((1u << count) - 1),
+                                           (__m512)v);
+#else
+    GPURED__N(mask) m;
+    memcpy(&m, GPURED__N(first_n) + GPURED__LANES - count + i * GPURED__W, sizeof m);
+    row[i] = GPURED__N(select)(m, v, GPURED__N(splat)(fill));
+#endif
+  }
+}
+
+GPURED__INLINE void GPURED__N(load_row)(GPURED__V *row, const GPURED__T *x) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) row[i] = GPURED__N(load)(x + i * GPURED__W);
+}
+
+GPURED__INLINE void GPURED__N(store_row)(GPURED__T *x, const GPURED__V *row) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(x + i * GPURED__W, row[i]);
+}
+
+GPURED__INLINE void GPURED__N(combine_rows)(int kernel, GPURED__V *a, const GPURED__V *b) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) a[i] = GPURED__N(combine)(kernel, a[i], b[i]);
+}
+
+/* The lanes of one block of n <= 256 elements; `inside` says that whole rows may be read. */
+GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                     const GPURED__T *w, int64_t n, int inside) {
+  GPURED__V last[GPURED__NV], last_w[GPURED__NV];
   int64_t r, rows = n / GPURED__LANES;
   int i, rest = (int)(n % GPURED__LANES);
   if (rest > 0) {
-    GPURED__N(pad_row)(pad, x + n - rest, rest, GPURED__N(neutral)(kernel));
-    GPURED__N(pad_row)(pad_w, w + n - rest, rest, 1);
+    (inside ? GPURED__N(blend_row) : GPURED__N(part_row))(last, x + n - rest, rest,
+                                                          GPURED__N(neutral)(kernel));
+    if (kernel == GPURED__DOT) GPURED__N(part_row)(last_w, w + n - rest, rest, 1);
   }
   if (rows == 0) {
-    GPURED__N(first_row)(kernel, acc, pad, pad_w);
-  } else {
-    GPURED__N(first_row)(kernel, acc, x, w);
-    for (r = 1; r < rows; ++r)
-      GPURED__N(next_row)(kernel, acc, x + r * GPURED__LANES, w + r * GPURED__LANES);
-    if (rest > 0) GPURED__N(next_row)(kernel, acc, pad, pad_w);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[i] = GPURED__N(first)(kernel, last[i], kernel == GPURED__DOT ? last_w[i] : last[i]);
+    return;
   }
+  GPURED__N(first_row)(kernel, acc, x, w);
+  for (r = 1; r < rows; ++r)
+    GPURED__N(next_row)(kernel, acc, x + r * GPURED__LANES, w + r * GPURED__LANES);
+  if (rest == 0) return;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(lanes + i * GPURED__W, acc[i]);
+  for (i = 0; i < GPURED__NV; ++i)
+    acc[i] = GPURED__N(step)(kernel, acc[i], last[i], kernel == GPURED__DOT ? last_w[i] : last[i]);
+}
+
+/* The same for exactly 256, all in registers. */
+GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                           const GPURED__T *w) {
+  int r;
+  GPURED__N(first_row)(kernel, acc, x, w);
+  GPURED__UNROLL
+  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES)
+    GPURED__N(next_row)(kernel, acc, x + r, w + r);
+}
+
+#if GPURED__FLOAT
+/*
+ * The same for min and max, whose order is free: one hardware step for each vector. `s` becomes a
+ * sum of products of neighbours, which tells of a NaN (also of some infinities); a zero may have
+ * the wrong sign.
+ */
+GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V *s,
+                                           const GPURED__T *x) {
+  GPURED__V a, b;
+  int r, i;
+  GPURED__UNROLL
+  for (r = 0; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) {
+      a = GPURED__N(load)(x + r + i * GPURED__W);
+      b = GPURED__N(load)(x + r + i * GPURED__W + GPURED__LANES);
+#if GPURED__X86 && GPURED__WIDTH <= 16 /* no fma in hardware */
+      s[i] = r ? s[i] + (a + b) : a + b;
+#else
+      s[i] = r ? GPURED__N(fma)(a, b, s[i]) : GPURED__N(mul)(a, b);
+#endif
+      a = GPURED__N(first)(kernel, a, a);
+      b = GPURED__N(first)(kernel, b, b);
+      if (kernel == GPURED__MIN) {
+        if (r) a = GPURED__N(min_plain)(acc[i], a);
+        acc[i] = GPURED__N(min_plain)(a, b);
+      } else {
+        if (r) a = GPURED__N(max_plain)(acc[i], a);
+        acc[i] = GPURED__N(max_plain)(a, b);
+      }
+    }
+  }
+}
+
+/* The lanes by the quick way; 0 when they are not certain and have to be made in the slow one. */
+GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPURED__T *x) {
+  GPURED__V s[GPURED__NV];
+  GPURED__N(mask) doubt;
+  int i;
+  GPURED__N(quick_lanes)(kernel, acc, s, x);
+  doubt = acc[0] == 0;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) doubt = doubt | GPURED__N(isnan)(s[i]) | (acc[i] == 0);
+  return !GPURED__N(any)(doubt);
+}
+#endif
+
+/* The lanes of the next block of a sequence with n elements left. */
+GPURED__INLINE void GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                          const GPURED__T *w, int64_t n) {
+  if (n < GPURED__BLOCK) {
+    GPURED__N(block)(kernel, acc, x, w, n, 0);
+    return;
+  }
+#if GPURED__FLOAT && GPURED__NV <= 4
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS)
+    if (GPURED__N(quick_block)(kernel, acc, x)) return;
+#endif
+  GPURED__N(whole_block)(kernel, acc, x, w);
 }
 
 GPURED__INLINE void GPURED__N(combine_lanes)(int kernel, GPURED__T *a, const GPURED__T *b) {
@@ -2245,138 +2415,56 @@ GPURED__FUNC void GPURED__N(close)(int kernel, gpured__state *st, gpured__node *
   }
 }
 
-/* The fold by halving stride, as scalars: its last steps are narrower than any vector. */
+/* The fold by halving stride of a row of lanes: the result is the first element. */
+GPURED__INLINE GPURED__V GPURED__N(fold_row)(int kernel, GPURED__V *acc) {
+  int h, i;
+  GPURED__UNROLL
+  for (h = GPURED__NV / 2; h > 0; h /= 2) {
+    GPURED__UNROLL
+    for (i = 0; i < h; ++i) acc[i] = GPURED__N(combine)(kernel, acc[i], acc[i + h]);
+  }
+#if GPURED__WIDTH != 0
+  GPURED__UNROLL
+  for (h = GPURED__W; h > 1; h /= 2) {
+    GPURED__V low, high;
+    GPURED__N(halves)(h, acc[0], acc[0], &low, &high);
+    acc[0] = GPURED__N(combine)(kernel, acc[0], high);
+  }
+#endif
+  return acc[0];
+}
+
 GPURED__FUNC GPURED__T GPURED__N(fold)(int kernel, const GPURED__T *lanes) {
-  GPURED__T t[GPURED__LANES];
-  int h, l;
-  memcpy(t, lanes, sizeof t);
-  for (h = GPURED__LANES / 2; h > 0; h /= 2)
-    for (l = 0; l < h; ++l) t[l] = GPURED__N(combine_one)(kernel, t[l], t[l + h]);
-  return t[0];
+  GPURED__V acc[GPURED__NV];
+  GPURED__T y[GPURED__W];
+  GPURED__N(load_row)(acc, lanes);
+  GPURED__N(store)(y, GPURED__N(fold_row)(kernel, acc));
+  return y[0];
 }
 
-#if GPURED__NV <= 4
-/* The lanes of one whole block, in registers. */
-GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
-                                           const GPURED__T *w) {
-  int r;
-  GPURED__N(first_row)(kernel, acc, x, w);
-  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES)
-    GPURED__N(next_row)(kernel, acc, x + r, w + r);
+/* The tree over up to four blocks, in place. */
+GPURED__INLINE void GPURED__N(join_four)(int kernel, GPURED__V acc[][GPURED__NV], int blocks) {
+  if (blocks > 1) GPURED__N(combine_rows)(kernel, acc[0], acc[1]);
+  if (blocks > 3) GPURED__N(combine_rows)(kernel, acc[2], acc[3]);
+  if (blocks > 2) GPURED__N(combine_rows)(kernel, acc[0], acc[2]);
 }
-
-/* Four whole blocks and the two steps of the tree above them, in the order of addresses, which
- * memory prefers. */
-GPURED__INLINE void GPURED__N(four_in_order)(int kernel, GPURED__V *out, const GPURED__T *x,
-                                             const GPURED__T *w) {
-  GPURED__V a[GPURED__NV], b[GPURED__NV], c[GPURED__NV];
-  const int64_t step = GPURED__BLOCK;
-  int i;
-  GPURED__N(whole_block)(kernel, out, x, w);
-  GPURED__N(whole_block)(kernel, a, x + step, w + step);
-  GPURED__N(whole_block)(kernel, b, x + 2 * step, w + 2 * step);
-  GPURED__N(whole_block)(kernel, c, x + 3 * step, w + 3 * step);
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    out[i] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, out[i], a[i]),
-                                GPURED__N(combine)(kernel, b[i], c[i]));
-}
-
-/* The same with four chains of additions at a time, for data in the cache. */
-GPURED__INLINE void GPURED__N(four_at_once)(int kernel, GPURED__V *out, const GPURED__T *x,
-                                            const GPURED__T *w) {
-  GPURED__V acc[4][GPURED__NV];
-  int b, r, i;
-  GPURED__UNROLL
-  for (b = 0; b < 4; ++b)
-    GPURED__N(first_row)(kernel, acc[b], x + b * GPURED__BLOCK, w + b * GPURED__BLOCK);
-  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES) {
-    GPURED__UNROLL
-    for (b = 0; b < 4; ++b)
-      GPURED__N(next_row)(kernel, acc[b], x + b * GPURED__BLOCK + r, w + b * GPURED__BLOCK + r);
-  }
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    out[i] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, acc[0][i], acc[1][i]),
-                                GPURED__N(combine)(kernel, acc[2][i], acc[3][i]));
-}
-#endif
-
-#if GPURED__FLOAT && GPURED__NV <= 4
-/*
- * The same for min and max, whose order is free. One hardware step for each vector, and a sum
- * beside it that tells of a NaN (also of opposite infinities, harmlessly): then, or when an extreme
- * is a zero whose sign matters, the block is done again in the slow way.
- */
-GPURED__INLINE void GPURED__N(four_blocks_extreme)(int kernel, GPURED__V *out, const GPURED__T *x) {
-  GPURED__V m[4], s[4], v;
-  GPURED__N(mask) doubt;
-  int i, j;
-  GPURED__UNROLL
-  for (j = 0; j < 4; ++j) {
-    v = GPURED__N(load)(x + j * GPURED__W);
-    s[j] = v;
-    m[j] = kernel == GPURED__MIN ? GPURED__N(neg)(v) : GPURED__N(first)(kernel, v, v);
-  }
-  for (i = 4 * GPURED__W; i < 4 * GPURED__BLOCK; i += 4 * GPURED__W) {
-    GPURED__UNROLL
-    for (j = 0; j < 4; ++j) {
-      v = GPURED__N(load)(x + i + j * GPURED__W);
-      s[j] = s[j] + v;
-      v = kernel == GPURED__MIN ? GPURED__N(neg)(v) : GPURED__N(first)(kernel, v, v);
-      m[j] = GPURED__N(max_plain)(m[j], v);
-    }
-  }
-  m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
-  s[0] = (s[0] + s[1]) + (s[2] + s[3]);
-  doubt = (s[0] != s[0]) | (m[0] == 0);
-  if (GPURED__N(any)(doubt)) {
-    GPURED__N(four_in_order)(kernel, out, x, x);
-    return;
-  }
-  if (kernel == GPURED__MIN) m[0] = GPURED__N(neg)(m[0]);
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) out[i] = i ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : m[0];
-}
-#endif
 
 /* Reduce of n <= 1024 elements to a scalar, as logsumexp, variance and arg use it inside a block.
  */
 GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, int64_t n) {
-  GPURED__T lanes[4][GPURED__LANES];
+  GPURED__V acc[4][GPURED__NV];
+  GPURED__T y[GPURED__W];
   int b, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
-#if GPURED__NV <= 4
-  if (n == GPURED__WIDE_BLOCK) {
-    GPURED__V acc[GPURED__NV];
-#if GPURED__FLOAT
-    if (kernel == GPURED__MIN || kernel == GPURED__MAX)
-      GPURED__N(four_blocks_extreme)(kernel, acc, x);
-    else
-#endif
-      GPURED__N(four_at_once)(kernel, acc, x, x);
-    GPURED__UNROLL
-    for (b = 0; b < GPURED__NV; ++b) GPURED__N(store)(lanes[0] + b * GPURED__W, acc[b]);
-    return GPURED__N(fold)(kernel, lanes[0]);
-  }
-#endif
-  for (b = 0; b < blocks; ++b) GPURED__N(block)
-  (kernel, lanes[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK,
-   gpured__min_i64(GPURED__BLOCK, n - b * GPURED__BLOCK));
-  if (blocks > 1) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[1]);
-  if (blocks > 3) GPURED__N(combine_lanes)(kernel, lanes[2], lanes[3]);
-  if (blocks > 2) GPURED__N(combine_lanes)(kernel, lanes[0], lanes[2]);
-  return GPURED__N(fold)(kernel, lanes[0]);
-}
-
-/* The extreme value of at most 1024 elements. */
-GPURED__FUNC GPURED__T GPURED__N(extreme)(int kernel, const GPURED__T *x, int64_t n) {
-  if (kernel == GPURED__ARG_MIN) return GPURED__N(reduce_wide)(GPURED__MIN, x, n);
-  return GPURED__N(reduce_wide)(GPURED__MAX, x, n);
+  for (b = 0; b < blocks; ++b, x += GPURED__BLOCK)
+    GPURED__N(next_block)(kernel, acc[b], x, x, n - b * GPURED__BLOCK);
+  GPURED__N(join_four)(kernel, acc, blocks);
+  GPURED__N(store)(y, GPURED__N(fold_row)(kernel, acc[0]));
+  return y[0];
 }
 
 /* ---- 10.4  Many short sequences ---- */
 
-/* The extreme of each column, by the fast step where it is certain (see four_blocks_extreme). */
+/* The extreme of each column, by the fast step where it is certain (see quick_lanes). */
 GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v, int64_t rows) {
   GPURED__V m = v[0];
   int64_t l;
@@ -2396,15 +2484,11 @@ GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v
 
 /* Lanes of one sequence of n <= 256 elements, folded down to one vector: the steps of the fold that
  * are not narrower. */
-GPURED__INLINE GPURED__V GPURED__N(short_lanes)(int kernel, const GPURED__T *x, int64_t n) {
+GPURED__INLINE GPURED__V GPURED__N(short_lanes)(int kernel, const GPURED__T *x, int64_t n,
+                                                int inside) {
   GPURED__V acc[GPURED__NV];
-  GPURED__T pad[GPURED__LANES];
-  int64_t r, rows = n / GPURED__LANES;
-  int rest = (int)(n % GPURED__LANES), h, i;
-  if (rest > 0) GPURED__N(pad_row)(pad, x + n - rest, rest, GPURED__N(neutral)(kernel));
-  GPURED__N(first_row)(kernel, acc, rows ? x : pad, x);
-  for (r = 1; r < rows; ++r) GPURED__N(next_row)(kernel, acc, x + r * GPURED__LANES, x);
-  if (rows && rest) GPURED__N(next_row)(kernel, acc, pad, x);
+  int h, i;
+  GPURED__N(block)(kernel, acc, x, x, n, inside);
   GPURED__UNROLL
   for (h = GPURED__NV / 2; h > 0; h /= 2) {
     GPURED__UNROLL
@@ -2419,10 +2503,13 @@ GPURED__INLINE GPURED__V GPURED__N(short_lanes)(int kernel, const GPURED__T *x, 
 GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int group) {
 #if GPURED__WIDTH != 0
   GPURED__V low, high;
-  int i;
-  for (; group > 1; group /= 2) {
-    for (i = 0; i < group / 2; ++i) {
-      GPURED__N(halves)(group, v[2 * i], v[2 * i + 1], &low, &high);
+  int i, g;
+  GPURED__UNROLL
+  for (g = GPURED__W; g > 1; g /= 2) {
+    if (g > group) continue;
+    GPURED__UNROLL
+    for (i = 0; i < g / 2; ++i) {
+      GPURED__N(halves)(g, v[2 * i], v[2 * i + 1], &low, &high);
       v[i] = GPURED__N(combine)(kernel, low, high);
     }
   }
@@ -2432,65 +2519,119 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
   return v[0];
 }
 
+/* Rows that will be wanted soon: the hardware does not see through short and unaligned ones. */
+GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
+  int64_t i;
+  for (i = 0; i < n; i += 64 / GPURED__ESIZE)
+    GPURED__PREFETCH((const char *)(x + i) + GPURED__AHEAD);
+}
+
+/* out[r] = the fold of row r: rows of `group` elements, which touch, so that a vector holds
+ * several; group is a power of two. Returns how many rows it did. */
+GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, int64_t rows,
+                                              int group, GPURED__T *out) {
+  GPURED__V v[GPURED__W];
+  int64_t r;
+  int i;
+  for (r = 0; r + GPURED__W <= rows; r += GPURED__W, x += GPURED__W * group) {
+    GPURED__UNROLL
+    for (i = 0; i < group; ++i) {
+      if (i * GPURED__W * GPURED__ESIZE % 64 == 0)
+        GPURED__PREFETCH((const char *)(x + i * GPURED__W) + GPURED__AHEAD);
+      v[i] = GPURED__N(load)(x + i * GPURED__W);
+      v[i] = GPURED__N(first)(kernel, v[i], v[i]);
+    }
+    GPURED__N(store)(out + r, GPURED__N(canonical)(GPURED__N(fold_across)(kernel, v, group)));
+  }
+  return r;
+}
+
 /* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. */
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
                                            int64_t rows, int64_t n, GPURED__T *out) {
-  GPURED__V v[GPURED__W];
-  GPURED__T last[GPURED__W];
-  int64_t r = 0;
+  GPURED__V v[GPURED__W], acc[GPURED__NV];
+  GPURED__T one[GPURED__W];
+  int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
+  const GPURED__T *safe = x + (rows - 1) * stride - over; /* the last row that may be read on */
   int i;
-  if (stride == n && n <= GPURED__W && (n & (n - 1)) == 0) { /* several rows in one vector */
-    for (; r + GPURED__W <= rows; r += GPURED__W) {
-      for (i = 0; i < (int)n; ++i) {
-        v[i] = GPURED__N(load)(x + r * n + i * GPURED__W);
-        v[i] = GPURED__N(first)(kernel, v[i], v[i]);
-      }
-      GPURED__N(store)(out + r, GPURED__N(fold_across)(kernel, v, (int)n));
-    }
-  } else {
-    for (; r + GPURED__W <= rows; r += GPURED__W) {
-      for (i = 0; i < GPURED__W; ++i)
-        v[i] = GPURED__N(short_lanes)(kernel, x + (r + i) * stride, n);
-      GPURED__N(store)(out + r, GPURED__N(fold_across)(kernel, v, GPURED__W));
-    }
+  if (stride == n) {
+    if (n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
+    if (2 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
+    if (4 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 4, out);
+    if (8 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 8, out);
   }
-  if (r == rows) return;
-  for (i = 0; i < GPURED__W; ++i) /* the last ones, fewer than a vector has elements */
-    v[i] = r + i < rows ? GPURED__N(short_lanes)(kernel, x + (r + i) * stride, n) : v[0];
-  GPURED__N(store)(last, GPURED__N(fold_across)(kernel, v, GPURED__W));
-  for (i = 0; r + i < rows; ++i) out[r + i] = last[i];
+  for (x += r * stride; r + GPURED__W <= rows && n < 3 * GPURED__LANES; r += GPURED__W) {
+    for (i = 0; i < GPURED__W; ++i, x += stride) {
+      GPURED__N(ahead)(x, n);
+      v[i] = x <= safe ? GPURED__N(short_lanes)(kernel, x, n, 1)
+                       : GPURED__N(short_lanes)(kernel, x, n, 0);
+    }
+    v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
+    GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
+  }
+  for (; r < rows; ++r, x += stride) { /* longer ones, and the last */
+    GPURED__N(block)(kernel, acc, x, x, n, 0);
+    GPURED__N(store)(one, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
+    out[r] = one[0];
+  }
 }
 
 #if GPURED__FLOAT
-/* Logsumexp of as many rows as a vector has elements, side by side: n <= 256 elements each, one
- * block. */
-GPURED__INLINE GPURED__V GPURED__N(lse_across)(GPURED__V *v, int n) {
-  const GPURED__V zero = GPURED__N(splat)(0), m = GPURED__N(extreme_block)(GPURED__MAX, v, n);
-  GPURED__V y;
-  int i, h;
-  for (i = 0; i < n; ++i) v[i] = GPURED__N(exp)(v[i] - m);
-  for (i = n; i < GPURED__LANES; ++i) v[i] = GPURED__N(splat)(GPURED__N(neutral)(GPURED__ADD));
-  for (i = GPURED__LANES; i < n; ++i) v[i % GPURED__LANES] = v[i % GPURED__LANES] + v[i];
-  for (h = GPURED__LANES / 2; h > 0; h /= 2)
-    for (i = 0; i < h; ++i) v[i] = v[i] + v[i + h];
-  y = m + GPURED__N(log_all)(v[0]);
-  return GPURED__N(select)(m - m == zero, y, m); /* m where it is not finite */
+/* Lanes of exp(x - m) over a block of n <= 256 elements. */
+GPURED__INLINE void GPURED__N(exp_block)(GPURED__V *acc, const GPURED__T *x, GPURED__T m,
+                                         int64_t n) {
+  const GPURED__V mv = GPURED__N(splat)(m);
+  GPURED__T part[GPURED__LANES];
+  GPURED__V last[GPURED__NV];
+  int64_t r, whole = n - n % GPURED__LANES;
+  int i, rest = (int)(n % GPURED__LANES);
+  if (whole) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[i] = GPURED__N(exp)(GPURED__N(load)(x + i * GPURED__W) - mv);
+  }
+  for (r = GPURED__LANES; r < whole; r += GPURED__LANES) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[i] = acc[i] + GPURED__N(exp)(GPURED__N(load)(x + r + i * GPURED__W) - mv);
+  }
+  if (rest == 0) return;
+  GPURED__N(part_row)(last, x + whole, rest, m);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    GPURED__N(store)(part + i * GPURED__W, GPURED__N(exp)(last[i] - mv));
+  GPURED__N(part_row)(whole ? last : acc, part, rest, GPURED__N(neutral)(GPURED__ADD));
+  if (whole) GPURED__N(combine_rows)(GPURED__ADD, acc, last);
 }
 
+/* Logsumexp of rows of n <= 256 elements, one block each; as many rows together as a vector has
+ * elements. */
 GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int64_t rows, int64_t n,
                                         GPURED__T *out) {
-  GPURED__V v[GPURED__BLOCK];
-  GPURED__T column[GPURED__W];
-  int64_t r, i;
-  int c, count;
-  for (r = 0; r < rows; r += count) {
+  const GPURED__V zero = GPURED__N(splat)(0);
+  GPURED__V v[GPURED__W], acc[GPURED__NV], m, y;
+  GPURED__T most[GPURED__W];
+  int64_t r;
+  int i, h, c, count;
+  for (r = 0; r < rows; r += count, x += count * stride) {
     count = (int)gpured__min_i64(GPURED__W, rows - r);
-    for (i = 0; i < n; ++i) {
-      for (c = 0; c < GPURED__W; ++c) column[c] = x[(r + (c < count ? c : 0)) * stride + i];
-      v[i] = GPURED__N(load)(column);
+    for (i = 0; i < GPURED__W; ++i)
+      v[i] = i < count ? GPURED__N(short_lanes)(GPURED__MAX, x + i * stride, n, 0) : v[0];
+    m = GPURED__N(fold_across)(GPURED__MAX, v, GPURED__W);
+    GPURED__N(store)(most, m);
+    for (i = 0; i < count; ++i) {
+      GPURED__N(exp_block)(acc, x + i * stride, most[i], n);
+      GPURED__UNROLL
+      for (h = GPURED__NV / 2; h > 0; h /= 2) {
+        GPURED__UNROLL
+        for (c = 0; c < h; ++c) acc[c] = acc[c] + acc[c + h];
+      }
+      v[i] = acc[0];
     }
-    GPURED__N(store)(column, GPURED__N(lse_across)(v, (int)n));
-    memcpy(out + r, column, (size_t)count * sizeof *out);
+    for (; i < GPURED__W; ++i) v[i] = v[0];
+    y = m + GPURED__N(log_all)(GPURED__N(fold_across)(GPURED__ADD, v, GPURED__W));
+    y = GPURED__N(select)(m - m == zero, y, m); /* m where it is not finite */
+    GPURED__N(store_part)(out + r, count, y);
   }
 }
 #endif
@@ -2508,54 +2649,127 @@ GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int
   GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
 }
 
-/* `n` elements of a row of columns into their accumulators; w is the weight of the row (Dot). */
-GPURED__INLINE void GPURED__N(across)(int kernel, int start, GPURED__T *acc, const GPURED__T *x,
-                                      const GPURED__T *w, int64_t n) {
-  GPURED__V xv, wv = GPURED__N(splat)(kernel == GPURED__DOT ? *w : 1);
-  GPURED__T xs[GPURED__W], as[GPURED__W];
-  int64_t c, i;
-  for (c = 0; c + GPURED__W <= n; c += GPURED__W) {
-    xv = GPURED__N(load)(x + c);
-    GPURED__N(store)
-    (acc + c, start ? GPURED__N(first)(kernel, xv, wv)
-                    : GPURED__N(step)(kernel, GPURED__N(load)(acc + c), xv, wv));
+/* out[c] = the fold of column c: n <= 16 rows, `stride` apart, so that each lane has one element.
+ */
+GPURED__INLINE void GPURED__N(few_inline)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                          int64_t columns, GPURED__T *out) {
+  GPURED__V v[GPURED__LANES], xv;
+  int64_t r, h, c;
+  int part;
+  for (c = 0; c < columns; c += GPURED__W) {
+    part = (int)gpured__min_i64(GPURED__W, columns - c);
+    for (r = 0; r < n; ++r) {
+      GPURED__PREFETCH((const char *)(x + r * stride + c) + GPURED__AHEAD / 2);
+      xv = part == GPURED__W ? GPURED__N(load)(x + r * stride + c)
+                             : GPURED__N(load_part)(x + r * stride + c, part, 1);
+      v[r] = GPURED__N(first)(kernel, xv, xv);
+    }
+    for (h = GPURED__LANES / 2; h > 0; h /= 2)
+      for (r = 0; r < h && r + h < n; ++r) v[r] = GPURED__N(combine)(kernel, v[r], v[r + h]);
+    v[0] = GPURED__N(canonical)(v[0]);
+    if (part == GPURED__W)
+      GPURED__N(store)(out + c, v[0]);
+    else
+      GPURED__N(store_part)(out + c, part, v[0]);
   }
-  if (c == n) return;
-  for (i = 0; i < GPURED__W; ++i) {
-    xs[i] = c + i < n ? x[c + i] : 1;
-    as[i] = c + i < n && !start ? acc[c + i] : 1;
-  }
-  xv = GPURED__N(load)(xs);
-  GPURED__N(store)
-  (as,
-   start ? GPURED__N(first)(kernel, xv, wv) : GPURED__N(step)(kernel, GPURED__N(load)(as), xv, wv));
-  for (i = 0; c + i < n; ++i) acc[c + i] = as[i];
 }
 
-/* acc[lane][column] of one block of n <= 256 rows of `columns` elements, `stride` apart. Rows that
- * touch are one long row. */
-GPURED__INLINE void GPURED__N(columns_block)(int kernel, GPURED__T *acc, const GPURED__T *x,
-                                             int64_t stride, const GPURED__T *w, int64_t n,
-                                             int64_t columns) {
-  const int64_t ahead =
-      4; /* rows whose first touch is on its way: the hardware does not see the pattern */
-  int64_t r, c, len, lanes = GPURED__LANES * columns;
-  if (stride == columns && kernel != GPURED__DOT) {
-    for (r = 0; r < n; r += GPURED__LANES) {
-      len = gpured__min_i64(GPURED__LANES, n - r) * columns;
-      GPURED__N(across)(kernel, r == 0, acc, x + r * columns, w, len);
-    }
-  } else {
-    for (r = 0; r < n; ++r) {
-      for (c = 0; r + ahead < n && c < columns; c += 64 / GPURED__ESIZE)
-        GPURED__PREFETCH(x + (r + ahead) * stride + c);
-      GPURED__N(across)
-      (kernel, r < GPURED__LANES, acc + r % GPURED__LANES * columns, x + r * stride, w + r,
-       columns);
+GPURED__FUNC void GPURED__N(few)(int kernel, const void *x, int64_t stride, int64_t n,
+                                 int64_t columns, void *out){
+    GPURED__WITH_KERNEL(kernel, GPURED__N(few_inline), (const GPURED__T *)x, stride, n, columns,
+                        (GPURED__T *)out)}
+
+/*
+ * acc[c] = acc[c] (or, at the start, nothing) and then x[c], x[step + c], ..., of `count` rows,
+ * each with its weight (Dot), 16 rows apart.
+ */
+GPURED__INLINE
+    void GPURED__N(join_rows)(int kernel, int count, int start, GPURED__T *acc, const GPURED__T *x,
+                              int64_t step, const GPURED__T *w, int64_t columns) {
+  const GPURED__V none =
+      GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
+  GPURED__V wv[4], v, xv;
+  int64_t c;
+  int k, part;
+  for (k = 0; k < count; ++k)
+    wv[k] = GPURED__N(splat)(kernel == GPURED__DOT ? w[k * GPURED__LANES] : 1);
+  for (c = 0; c + GPURED__W <= columns; c += GPURED__W) {
+    v = start ? none : GPURED__N(load)(acc + c);
+    GPURED__UNROLL
+    for (k = 0; k < count; ++k)
+      v = GPURED__N(step)(kernel, v, GPURED__N(load)(x + k * step + c), wv[k]);
+    GPURED__N(store)(acc + c, v);
+  }
+  if (c == columns) return;
+  part = (int)(columns - c);
+  v = start ? none : GPURED__N(load_part)(acc + c, part, 1);
+  for (k = 0; k < count; ++k) {
+    xv = GPURED__N(load_part)(x + k * step + c, part, 1);
+    v = GPURED__N(step)(kernel, v, xv, wv[k]);
+  }
+  GPURED__N(store_part)(acc + c, part, v);
+}
+
+/* J vectors of accumulators, in registers, over `count` long rows of `step` elements. */
+GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__T *acc,
+                                          const GPURED__T *x, int64_t step, int64_t count) {
+  GPURED__V v[8];
+  int64_t r;
+  int j;
+  GPURED__UNROLL
+  for (j = 0; j < J; ++j)
+    v[j] =
+        start ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : GPURED__N(load)(acc + j * GPURED__W);
+  for (r = 0; r < count; ++r, x += step) {
+    GPURED__UNROLL
+    for (j = 0; j < J; ++j) {
+      const GPURED__V xv = GPURED__N(load)(x + j * GPURED__W);
+      v[j] = GPURED__N(step)(kernel, v[j], xv, xv);
     }
   }
-  for (r = n * columns; r < lanes; ++r)
-    acc[r] = kernel == GPURED__DOT ? GPURED__N(neutral)(GPURED__ADD) : GPURED__N(neutral)(kernel);
+  GPURED__UNROLL
+  for (j = 0; j < J; ++j) GPURED__N(store)(acc + j * GPURED__W, v[j]);
+}
+
+/* Rows that touch, 16 of them being one long row of whole vectors. Up to eight vectors stay in
+ * registers; longer ones go row by row, in the order of memory. */
+GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *acc,
+                                             const GPURED__T *x, int64_t step, int64_t count) {
+  int64_t r, c;
+  if (step <= 8 * GPURED__W) {
+    for (c = 0; c + 4 * GPURED__W <= step; c += 4 * GPURED__W) {
+      if (c + 8 * GPURED__W <= step) {
+        GPURED__N(join_tower)(kernel, 8, start, acc, x, step, count);
+        return;
+      }
+      GPURED__N(join_tower)(kernel, 4, start, acc + c, x + c, step, count);
+    }
+    for (; c < step; c += GPURED__W)
+      GPURED__N(join_tower)(kernel, 1, start, acc + c, x + c, step, count);
+    return;
+  }
+  for (r = 0; r < count; ++r, x += step, start = 0) {
+    for (c = 0; c < step; c += 64 / GPURED__ESIZE)
+      GPURED__PREFETCH((const char *)(x + c) + GPURED__AHEAD);
+    GPURED__N(join_rows)(kernel, 1, start, acc, x, 0, x, step);
+  }
+}
+
+/* Up to 64 rows of a block into acc[lane][column], four rows of a lane at a time: that many streams
+ * the hardware follows, and accumulators are touched once for four rows. */
+GPURED__INLINE void GPURED__N(join_streams)(int kernel, int start, GPURED__T *acc,
+                                            const GPURED__T *x, int64_t stride, const GPURED__T *w,
+                                            int64_t n, int64_t columns) {
+  const int64_t step = GPURED__LANES * stride;
+  int64_t l, k;
+  for (l = 0; l < GPURED__LANES && l < n; ++l, acc += columns, x += stride, ++w) {
+    if (n == 4 * GPURED__LANES) {
+      GPURED__N(join_rows)(kernel, 4, start, acc, x, step, w, columns);
+      continue;
+    }
+    for (k = 0; l + k * GPURED__LANES < n; ++k) GPURED__N(join_rows)
+    (kernel, 1, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
+  }
 }
 
 GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GPURED__T *b,
@@ -2566,26 +2780,44 @@ GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GP
   for (; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
 }
 
-/* The tree of section 9 for a strip of columns: slot l holds the lanes of a subtree of 2^l blocks.
- * n rows that begin at a block's border. */
+/* Where the lanes of the next block grow: slot 0, or the spare one while slot 0 is taken. */
+GPURED__INLINE GPURED__T *GPURED__N(columns_block)(const gpured__strip *st) {
+  GPURED__T *slots = (GPURED__T *)st->slots;
+  return st->count & 1 ? slots + st->levels * GPURED__LANES * st->columns : slots;
+}
+
+/* Puts the block into the tree of section 9: slot l holds the lanes of a subtree of 2^l blocks. */
+GPURED__INLINE void GPURED__N(columns_push)(int kernel, gpured__strip *st) {
+  const int64_t lanes = GPURED__LANES * st->columns;
+  GPURED__T *slot = (GPURED__T *)st->slots, *block = GPURED__N(columns_block)(st);
+  int64_t carry = st->count++;
+  st->rows = 0;
+  if (!(carry & 1)) return;
+  for (; carry & 1; carry >>= 1, slot += lanes) {
+    GPURED__N(combine_arrays)(kernel, slot, block, lanes);
+    block = slot;
+  }
+  memcpy(slot, block, (size_t)lanes * sizeof *slot);
+}
+
+/* n rows that begin where the last ones ended. */
 GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, const GPURED__T *x,
                                               int64_t stride, const GPURED__T *w, int64_t n) {
-  const int64_t lanes = GPURED__LANES * st->columns;
-  GPURED__T *slots = (GPURED__T *)st->slots, *spare = slots + st->levels * lanes;
+  const int64_t columns = st->columns, step = GPURED__LANES * columns;
+  const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
+  GPURED__T *acc;
   int64_t len;
-  int l;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
-    len = gpured__min_i64(n, GPURED__BLOCK);
-    if (!(st->count & 1)) {
-      GPURED__N(columns_block)(kernel, slots, x, stride, w, len, st->columns);
+    acc = GPURED__N(columns_block)(st);
+    len = gpured__min_i64(n, touching ? GPURED__BLOCK - st->rows : 4 * GPURED__LANES);
+    if (touching && len >= GPURED__LANES) {
+      len -= len % GPURED__LANES;
+      GPURED__N(join_touching)(kernel, st->rows == 0, acc, x, step, len / GPURED__LANES);
     } else {
-      GPURED__N(columns_block)(kernel, spare, x, stride, w, len, st->columns);
-      GPURED__N(combine_arrays)(kernel, slots, spare, lanes);
-      for (l = 1; st->count >> l & 1; ++l)
-        GPURED__N(combine_arrays)(kernel, slots + l * lanes, slots + (l - 1) * lanes, lanes);
-      memcpy(slots + l * lanes, slots + (l - 1) * lanes, (size_t)lanes * sizeof *slots);
+      GPURED__N(join_streams)(kernel, st->rows == 0, acc, x, stride, w, len, columns);
     }
-    ++st->count;
+    st->rows += len;
+    if (st->rows == GPURED__BLOCK) GPURED__N(columns_push)(kernel, st);
   }
 }
 
@@ -2599,8 +2831,14 @@ GPURED__FUNC void GPURED__N(columns)(int kernel, gpured__strip *st, const void *
  * the columns. */
 GPURED__FUNC void GPURED__N(columns_close)(int kernel, gpured__strip *st) {
   const int64_t lanes = GPURED__LANES * st->columns;
+  const GPURED__T none = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
   GPURED__T *slots = (GPURED__T *)st->slots, *have = NULL;
+  int64_t i;
   int l;
+  if (st->rows > 0) {
+    for (i = st->rows * st->columns; i < lanes; ++i) GPURED__N(columns_block)(st)[i] = none;
+    GPURED__N(columns_push)(kernel, st);
+  }
   for (l = 0; l < st->levels && st->count >> l; ++l) {
     if (!(st->count >> l & 1)) continue;
     if (have) GPURED__N(combine_arrays)(kernel, slots + l * lanes, have, lanes);
@@ -2638,103 +2876,160 @@ GPURED__FUNC void GPURED__N(finish)(int op, void *data, int64_t count, int64_t n
 
 /* ---- 10.5  Feeding a sequence: n elements that begin at a block's border ---- */
 
-/* Lanes of a complete subtree of 2^level blocks onto the counter; the register form of push. */
-GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__state *st, int level,
-                                          GPURED__V *acc) {
-  int64_t carry = st->count >> level;
+/* Lanes of a block onto the counter; the register form of push. */
+GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__state *st, GPURED__V *acc) {
+  int64_t carry = st->count++;
+  gpured__node *top = st->stack;
   GPURED__T *lanes;
-  int i, l = level;
-  for (; carry & 1; carry >>= 1, ++l) {
-    lanes = st->stack[l].v.GPURED__TN;
+  int i;
+  for (; carry & 1; carry >>= 1, ++top) {
+    lanes = top->v.GPURED__TN;
     GPURED__UNROLL
     for (i = 0; i < GPURED__NV; ++i)
       acc[i] = GPURED__N(combine)(kernel, GPURED__N(load)(lanes + i * GPURED__W), acc[i]);
   }
-  lanes = st->stack[l].v.GPURED__TN;
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(lanes + i * GPURED__W, acc[i]);
-  st->count += (int64_t)1 << level;
+  GPURED__N(store_row)(top->v.GPURED__TN, acc);
 }
+
+#if GPURED__FLOAT && GPURED__NV <= 4
+/* Min and max are order-free: all blocks together are one block of the tree. */
+GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const GPURED__T *x,
+                                            int64_t n) {
+  GPURED__V all[GPURED__NV], acc[GPURED__NV];
+  GPURED__N(next_block)(kernel, all, x, x, n);
+  for (n -= GPURED__BLOCK, x += GPURED__BLOCK; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
+    GPURED__N(next_block)(kernel, acc, x, x, n);
+    GPURED__N(combine_rows)(kernel, all, acc);
+  }
+  GPURED__N(push_lanes)(kernel, st, all);
+}
+#endif
 
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
                                          const GPURED__T *w, int64_t n) {
-  gpured__node node;
-#if GPURED__NV <= 4
-  const int at_once = n * GPURED__ESIZE <= 32768 && GPURED__NV <= 2;
   GPURED__V acc[GPURED__NV];
-  for (; n >= 4 * GPURED__BLOCK;
-       n -= 4 * GPURED__BLOCK, x += 4 * GPURED__BLOCK, w += 4 * GPURED__BLOCK) {
-#if GPURED__FLOAT
-    if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS)
-      GPURED__N(four_blocks_extreme)(kernel, acc, x);
-    else
-#endif
-        if (at_once)
-      GPURED__N(four_at_once)(kernel, acc, x, w);
-    else
-      GPURED__N(four_in_order)(kernel, acc, x, w);
-    GPURED__N(push_lanes)(kernel, st, 2, acc);
+#if GPURED__FLOAT && GPURED__NV <= 4
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
+    GPURED__N(feed_extreme)(kernel, st, x, n);
+    return;
   }
 #endif
-  node.n = 0;
   for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK, w += GPURED__BLOCK) {
-    GPURED__N(block)(kernel, node.v.GPURED__TN, x, w, gpured__min_i64(n, GPURED__BLOCK));
-    GPURED__N(push)(kernel, st, &node);
+    GPURED__N(next_block)(kernel, acc, x, w, n);
+    GPURED__N(push_lanes)(kernel, st, acc);
   }
 }
 
-/* The best of each block is found by value, and its place looked up only if it beats what is known.
- */
-GPURED__FUNC void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x, int64_t n,
-                                      int64_t index) {
-  gpured__node node;
-  int64_t len, i;
-  for (; n > 0; n -= len, x += len, index += len) {
-    len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
-    node.v.GPURED__TN[0] = GPURED__N(extreme)(kernel, x, len);
-    if (st->count && !GPURED__N(beats)(kernel, node.v.GPURED__TN[0], st->stack[0].v.GPURED__TN[0]))
-      continue;
-    for (i = 0; i < len - 1; ++i) {
-#if GPURED__FLOAT
-      if (GPURED__S(isnan)(node.v.GPURED__TN[0]) ? GPURED__S(isnan)(x[i])
-                                                 : x[i] == node.v.GPURED__TN[0])
-        break;
+/* The tree over all lanes pushed, as close does it. */
+GPURED__INLINE void GPURED__N(close_lanes)(int kernel, const gpured__state *st, GPURED__V *acc) {
+  GPURED__V left[GPURED__NV];
+  const gpured__node *top = st->stack;
+  int64_t rest = st->count;
+  int i;
+  for (; !(rest & 1); rest >>= 1) ++top;
+  GPURED__N(load_row)(acc, top->v.GPURED__TN);
+  for (++top, rest >>= 1; rest; ++top, rest >>= 1) {
+    if (!(rest & 1)) continue;
+    GPURED__N(load_row)(left, top->v.GPURED__TN);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) acc[i] = GPURED__N(combine)(kernel, left[i], acc[i]);
+  }
+}
+
+/* Reduce of n contiguous elements to one number, in one call. */
+GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n,
+                                           GPURED__T *out) {
+  gpured__state st;
+  GPURED__V acc[GPURED__NV];
+  GPURED__T y[GPURED__W];
+  if (n <= GPURED__BLOCK) {
+    GPURED__N(next_block)(kernel, acc, x, x, n);
+  } else {
+    st.count = 0;
+    GPURED__N(feed_fold)(kernel, &st, x, x, n);
+    GPURED__N(close_lanes)(kernel, &st, acc);
+  }
+  GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
+  *out = y[0];
+}
+
+GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *out){
+    GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, (GPURED__T *)out)}
+
+/* May a whole block hold a value that beats `best`, or a NaN? */
+GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, GPURED__V best) {
+  const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
+  GPURED__V m[GPURED__NV], s[GPURED__NV];
+  GPURED__N(mask) hit;
+  int i;
+#if GPURED__FLOAT && GPURED__NV <= 4
+  GPURED__N(quick_lanes)(fold, m, s, x);
 #else
-      if (x[i] == node.v.GPURED__TN[0]) break;
+  GPURED__N(whole_block)(fold, m, x, x);
+  for (i = 0; i < GPURED__NV; ++i) s[i] = m[i]; /* there a NaN has won */
 #endif
-    }
-    node.n = index + i;
-    st->stack[0] = node; /* order-free: one node is the whole tree */
+  hit = GPURED__N(isnan)(s[0]);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    hit = hit | GPURED__N(isnan)(s[i]) | (kernel == GPURED__ARG_MAX ? m[i] > best : m[i] < best);
+  return GPURED__N(any)(hit);
+}
+
+/* The first place of a value that is known to be among n elements. */
+GPURED__INLINE int64_t GPURED__N(find)(const GPURED__T *x, int64_t n, GPURED__T value) {
+  const GPURED__V v = GPURED__N(splat)(value);
+  const int nan = GPURED__N(any)(GPURED__N(isnan)(v));
+  int64_t i = 0, lane = 0;
+  for (; i + GPURED__W <= n; i += GPURED__W) {
+    const GPURED__V xv = GPURED__N(load)(x + i);
+    if (GPURED__N(any)(nan ? GPURED__N(isnan)(xv) : xv == v)) break;
+  }
+  for (; i < n - 1 && lane < GPURED__W; ++i, ++lane) {
+    const GPURED__V xv = GPURED__N(splat)(x[i]);
+    if (GPURED__N(any)(nan ? GPURED__N(isnan)(xv) : xv == v)) break;
+  }
+  return i;
+}
+
+/* Most blocks hold nothing better than what is known; the others are looked at closely. Order-free:
+ * one node is the whole tree. */
+GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x,
+                                        int64_t n, int64_t index) {
+  const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
+  GPURED__T *best = st->stack[0].v.GPURED__TN, value;
+  int64_t len;
+  for (; n > 0; n -= len, x += len, index += len) {
+    len = gpured__min_i64(n, GPURED__BLOCK);
+    if (st->count && len == GPURED__BLOCK &&
+        !GPURED__N(may_beat)(kernel, x, GPURED__N(splat)(*best)))
+      continue;
+    value = GPURED__N(reduce_wide)(fold, x, len);
+    if (st->count && !GPURED__N(beats)(kernel, value, *best)) continue;
+    *best = value;
+    st->stack[0].n = index + GPURED__N(find)(x, len, value);
     st->count = 1;
   }
 }
 
 #if GPURED__FLOAT
-/* out[i] = exp(x[i] - m), n <= 1024. */
-GPURED__INLINE void GPURED__N(exp_all)(GPURED__T *out, const GPURED__T *x, GPURED__T m, int64_t n) {
-  GPURED__T last[GPURED__W];
-  int64_t i, full = n - n % GPURED__W;
-  for (i = 0; i < full; i += GPURED__W)
-    GPURED__N(store)(out + i, GPURED__N(exp)(GPURED__N(load)(x + i) - GPURED__N(splat)(m)));
-  if (full == n) return;
-  for (i = 0; i < GPURED__W; ++i) last[i] = full + i < n ? x[full + i] - m : 0;
-  GPURED__N(store)(last, GPURED__N(exp)(GPURED__N(load)(last)));
-  for (i = full; i < n; ++i) out[i] = last[i - full];
-}
-
 GPURED__FUNC void GPURED__N(feed_lse)(gpured__state *st, const GPURED__T *x, int64_t n) {
-  GPURED__T e[GPURED__WIDE_BLOCK];
+  GPURED__V acc[4][GPURED__NV];
+  GPURED__T s[GPURED__W], m;
   gpured__node node;
-  int64_t len;
+  int64_t len, i;
   node.n = 0;
   for (; n > 0; n -= len, x += len) {
     len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
-    node.v.GPURED__TN[0] = GPURED__N(extreme)(GPURED__MAX, x, len);
-    node.v.GPURED__TN[1] = 1;
-    if (GPURED__S(isfinite)(node.v.GPURED__TN[0])) {
-      GPURED__N(exp_all)(e, x, node.v.GPURED__TN[0], len);
-      node.v.GPURED__TN[1] = GPURED__N(reduce_wide)(GPURED__ADD, e, len);
+    m = GPURED__N(reduce_wide)(GPURED__MAX, x, len);
+    s[0] = 1;
+    if (GPURED__S(isfinite)(m)) {
+      for (i = 0; i < len; i += GPURED__BLOCK) GPURED__N(exp_block)
+      (acc[i / GPURED__BLOCK], x + i, m, gpured__min_i64(GPURED__BLOCK, len - i));
+      GPURED__N(join_four)(GPURED__ADD, acc, (int)gpured__ceil_div(len, GPURED__BLOCK));
+      GPURED__N(store)(s, GPURED__N(fold_row)(GPURED__ADD, acc[0]));
     }
+    node.v.GPURED__TN[0] = m;
+    node.v.GPURED__TN[1] = s[0];
     GPURED__N(push)(GPURED__LSE, st, &node);
   }
 }
@@ -2764,8 +3059,10 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
                   *w = kernel == GPURED__DOT ? (const GPURED__T *)weight : x;
   switch (kernel) {
     case GPURED__ARG_MIN:
+      GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
+      break;
     case GPURED__ARG_MAX:
-      GPURED__N(feed_arg)(kernel, st, x, n, index);
+      GPURED__N(feed_arg)(GPURED__ARG_MAX, st, x, n, index);
       break;
 #if GPURED__FLOAT
     case GPURED__LSE:
@@ -3462,7 +3759,7 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
   (void)b, (void)step, (void)second;
   st.slots = slots;
   st.columns = GPURED__NR;
-  st.count = 0;
+  st.count = st.rows = 0;
   for (st.levels = 1; gpured__ceil_div(blocks, GPURED__BLOCK) >> st.levels; ++st.levels) {
   }
   GPURED__N(columns)(kernel, &st, first, GPURED__NR, NULL, blocks);
@@ -3717,7 +4014,9 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(push),
                                                    GPURED__N(close),
                                                    GPURED__N(result),
+                                                   GPURED__N(flat),
                                                    GPURED__N(rows),
+                                                   GPURED__N(few),
                                                    GPURED__N(columns),
                                                    GPURED__N(columns_close),
                                                    GPURED__N(columns_join),
@@ -4014,7 +4313,8 @@ GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
  * that any number of threads meets the same additions.
  */
 enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 256 };
-enum { GPURED__SLOT_BYTES = 160 * 1024 };
+enum { GPURED__PIECE = 64, GPURED__SHORT_STRIP = 1024, GPURED__WIDE_STRIP = 4096 };
+enum { GPURED__SLOT_BYTES = 160 * 1024, GPURED__WIDE_BYTES = 2048 * 1024 };
 
 typedef struct gpured__reduce_job {
   const gpured__plan *p;
@@ -4025,7 +4325,10 @@ typedef struct gpured__reduce_job {
   int64_t segment_size; /* elements */
   gpured__node
       *nodes; /* [outputs][segments], when segments > 1; columns: [strips][segments] lanes */
-  int levels; /* of the tree over the blocks of a segment (columns) */
+  /* Columns: the levels of the tree over the blocks of a segment; memory for it, of each thread. */
+  int levels;
+  char *slots;
+  size_t slot_bytes;
 } gpured__reduce_job;
 
 /* Elements [start, start + n) of the sequence at `base` to a buffer of the accumulator's type. */
@@ -4294,6 +4597,33 @@ GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *jo
                        gpured__rows_task, job);
 }
 
+/* ---- Short columns: up to 16 rows, straight through registers ---- */
+
+GPURED__FUNC void gpured__few_task(void *context, int64_t index, int thread) {
+  const gpured__reduce_job *job = (const gpured__reduce_job *)context;
+  const gpured__plan *p = job->p;
+  int64_t count, sequence = gpured__strip_place(job, index, &count);
+  const char *base =
+      (const char *)p->in +
+      gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
+  double values[GPURED__SHORT_STRIP];
+  (void)thread;
+  job->k->few(p->kernel, base, p->line[0].stride[GPURED__IN], p->n, count, values);
+  gpured__store_values(p, job->k, sequence, count, values);
+}
+
+GPURED__INLINE int gpured__wants_few(const gpured__plan *p) {
+  return p->n <= GPURED__LANES && !p->weight && gpured__is_native(p) &&
+         p->kept[p->kept_count - 1].stride[GPURED__IN] == 1;
+}
+
+GPURED__FUNC void gpured__run_few(const gpured__plan *p, gpured__reduce_job *job, int threads) {
+  const int64_t width = p->kept[p->kept_count - 1].n;
+  job->strip = (int)gpured__min_i64(width, GPURED__SHORT_STRIP);
+  job->strips = gpured__ceil_div(width, job->strip);
+  gpured__parallel_for(threads, p->outputs / width * job->strips, gpured__few_task, job);
+}
+
 /* ---- Columns: lanes kept as arrays across the strip ---- */
 
 /* One segment of one strip of columns to lanes in slot 0 of `slots`. */
@@ -4308,19 +4638,19 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
       (const char *)p->in +
       (gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) + start * stride) * size;
   const char *w = (const char *)p->weight;
-  double rows[GPURED__BLOCK][GPURED__STRIP];
+  double rows[GPURED__PIECE][GPURED__STRIP];
   gpured__strip st;
   int64_t len, i;
   st.slots = slots;
   st.columns = count;
-  st.count = 0;
+  st.count = st.rows = 0;
   st.levels = job->levels;
   if (w) w += (gpured__offset(p->kept, p->kept_count, sequence, GPURED__WEIGHT) + start) * ksize;
   if (gpured__is_native(p) && across == 1) {
     k->columns(p->kernel, &st, base, stride, w, end - start);
   } else {
     for (; start < end; start += len, base += len * stride * size) {
-      len = gpured__min_i64(GPURED__BLOCK, end - start);
+      len = gpured__min_i64(GPURED__PIECE, end - start);
       for (i = 0; i < len; ++i)
         k->fetch((char *)rows + i * count * ksize, base + i * stride * size, p->in_dtype, across,
                  count, p->fetch);
@@ -4334,11 +4664,11 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
 GPURED__FUNC void gpured__columns_task(void *context, int64_t index, int thread) {
   const gpured__reduce_job *job = (const gpured__reduce_job *)context;
   const gpured__plan *p = job->p;
-  double slots[GPURED__SLOT_BYTES / sizeof(double)];
+  double stack[GPURED__SLOT_BYTES / sizeof(double)];
+  char *slots = job->slots ? job->slots + (size_t)thread * job->slot_bytes : (char *)stack;
   const size_t size = job->k->size;
   int64_t segment = index % job->segments, start = segment * job->segment_size, count;
   int64_t sequence = gpured__strip_place(job, index / job->segments, &count);
-  (void)thread;
   gpured__columns_segment(job, sequence, count, start,
                           gpured__min_i64(p->n, start + job->segment_size), slots);
   if (job->segments > 1) {
@@ -4372,34 +4702,122 @@ GPURED__INLINE int gpured__wants_columns(const gpured__plan *p, const gpured__re
          p->kept[p->kept_count - 1].stride[GPURED__WEIGHT] == 0; /* one weight for all columns */
 }
 
-/* Strips as wide as the slots of all levels of the tree allow, up to 1 KB. */
-GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job *job, int threads) {
-  const int64_t width = p->kept[p->kept_count - 1].n,
+/*
+ * Strips as wide as the slots of all levels of the tree allow in `room` bytes: the wider, the
+ * longer the runs in memory. Long columns are cut when there are too few strips for the threads.
+ * Returns the number of strips.
+ */
+GPURED__FUNC int64_t gpured__choose_columns(const gpured__plan *p, gpured__reduce_job *job,
+                                            int threads, int64_t room) {
+  const int64_t width = p->kept[p->kept_count - 1].n, size = (int64_t)job->k->size,
                 blocks = gpured__ceil_div(p->n, GPURED__BLOCK);
-  const int64_t size = (int64_t)job->k->size;
-  double nodes[GPURED__SLOT_BYTES / sizeof(double)];
-  int64_t strips, strip_bytes = 1024, wanted, length = 1;
+  int64_t strips, columns = gpured__min_i64(width, GPURED__WIDE_STRIP), wanted, length = 1;
   job->segments = 1;
   job->segment_size = p->n;
   for (job->levels = 1; blocks >> job->levels; ++job->levels) {
   }
-  while (strip_bytes > 256 && strip_bytes * GPURED__LANES * (job->levels + 2) > GPURED__SLOT_BYTES)
-    strip_bytes /= 2;
+  while (columns > GPURED__STRIP / 2 && columns * size * GPURED__LANES * (job->levels + 1) > room)
+    columns /= 2;
   if (!gpured__is_native(p) || p->kept[p->kept_count - 1].stride[GPURED__IN] != 1)
-    strip_bytes = GPURED__STRIP * size;
-  job->strip = (int)gpured__min_i64(width, strip_bytes / size);
+    columns = GPURED__STRIP;
+  job->strip = (int)gpured__min_i64(width, columns);
   job->strips = gpured__ceil_div(width, job->strip);
   strips = p->outputs / width * job->strips;
   if (threads > 1 && strips < (int64_t)threads * 4) {
-    wanted = GPURED__SLOT_BYTES / (GPURED__LANES * job->strip * size * strips);
+    wanted = room / (GPURED__LANES * job->strip * size * strips);
     wanted = gpured__min_i64((int64_t)threads * 16, wanted);
     while (wanted > 1 && length * wanted < blocks) length *= 2;
     if (wanted > 1) job->segments = gpured__ceil_div(blocks, length);
     if (wanted > 1) job->segment_size = length * GPURED__BLOCK;
   }
-  job->nodes = (gpured__node *)(void *)nodes;
+  job->slot_bytes = (size_t)(GPURED__LANES * job->strip * size * (job->levels + 1));
+  return strips;
+}
+
+/* Wide strips need more memory than belongs on a stack. Where there is none to be had, narrower
+ * ones do. */
+GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job *job, int threads,
+                                      const gpured_options *o) {
+  double stack[GPURED__SLOT_BYTES / sizeof(double)];
+  int64_t strips = gpured__choose_columns(p, job, threads, GPURED__SLOT_BYTES);
+  gpured_options plain = *o;
+  gpured__memory memory;
+  size_t slots;
+  plain.workspace = NULL;
+  memset(&memory, 0, sizeof memory);
+  if (job->strip < p->kept[p->kept_count - 1].n && job->strip > GPURED__STRIP) {
+    strips = gpured__choose_columns(p, job, threads, GPURED__WIDE_BYTES);
+    slots = job->slot_bytes * (size_t)threads;
+    if (gpured__acquire(&plain, slots + GPURED__WIDE_BYTES, &memory) == GPURED_OK) {
+      job->slots = memory.start;
+      job->nodes = (gpured__node *)(void *)(memory.start + slots);
+    } else {
+      strips = gpured__choose_columns(p, job, threads, GPURED__SLOT_BYTES);
+    }
+  }
+  if (!memory.start) job->nodes = (gpured__node *)(void *)stack;
   gpured__parallel_for(threads, strips * job->segments, gpured__columns_task, job);
   if (job->segments > 1) gpured__columns_finish(job, strips);
+  gpured__release(&plain, &memory);
+}
+
+/* ---- Small calls: a few plain numbers, for which checks and plans cost more than the work ---- */
+
+/*
+ * Reduces a contiguous host matrix of floats over axis 0, axis 1 or (2) both, if it is small and
+ * everything is in order. Answers 0, having done nothing, where it is not certain of that: then the
+ * general way runs, or finds out what is wrong.
+ */
+GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t rows, int64_t cols,
+                               int axis, void *out) {
+  const gpured__kernels *k;
+  const uintptr_t from = (uintptr_t)x, to = (uintptr_t)out, size = dtype == GPURED_F32 ? 4 : 8;
+  const int64_t limit = GPURED_PARALLEL_BYTES < 262144 ? GPURED_PARALLEL_BYTES : 262144;
+  int64_t kept = axis == 0 ? cols : axis == 1 ? rows : 1;
+  gpured__mode mode;
+  int kernel;
+  if (op > GPURED_ABSMAX || (dtype != GPURED_F32 && dtype != GPURED_F64)) return 0;
+  if (rows < 1 || cols < 1 || rows > limit || cols > limit) return 0;
+  if (rows * cols * (int64_t)size >= limit) return 0;
+  if ((axis == 0 && rows > GPURED__LANES) || (axis == 1 && cols > GPURED__BLOCK)) return 0;
+  if (!from || !to || ((from | to) & (size - 1))) return 0;
+  if (to < from + (uintptr_t)(rows * cols) * size && from < to + (uintptr_t)kept * size) return 0;
+  kernel = gpured__kernel_of(op, 1);
+  k = gpured__get_level()->kernels[dtype == GPURED_F32 ? GPURED__F32 : GPURED__F64];
+  mode = gpured__mode_enter();
+  if (axis == 0)
+    k->few(kernel, x, cols, rows, cols, out);
+  else if (axis == 1)
+    k->rows(kernel, x, cols, rows, cols, out);
+  else
+    k->flat(kernel, x, rows * cols, out);
+  if (op == GPURED_MEAN || op == GPURED_NORM2)
+    k->finish(op, out, kept, axis == 0 ? rows : axis == 1 ? cols : rows * cols);
+  gpured__mode_leave(mode);
+  return 1;
+}
+
+/* The same for a call on tensors. Default options, but for the number of threads. */
+GPURED__INLINE int gpured__small_call(int op, const gpured_tensor *in, uint32_t axes,
+                                      const gpured_tensor *out, const gpured_options *o) {
+  int64_t rows, cols;
+  int axis, flat;
+  if (o && (o->struct_size != sizeof *o || o->backend || o->precision || o->acc_dtype || o->ddof ||
+            o->threads < 0 || o->workspace || o->workspace_bytes || o->alloc || o->dealloc))
+    return 0;
+  if (!in || !out || in->dtype != out->dtype) return 0;
+  if (in->device != GPURED_CPU || out->device != GPURED_CPU || in->device_id || out->device_id)
+    return 0;
+  if (in->ndim < 1 || in->ndim > 2 || axes == 0 || axes >> in->ndim) return 0;
+  rows = in->ndim == 2 ? in->shape[0] : 1;
+  cols = in->shape[in->ndim - 1];
+  if (in->strides[in->ndim - 1] != 1 || (in->ndim == 2 && in->strides[0] != cols)) return 0;
+  flat = in->ndim == 1 || axes == 3;
+  axis = flat ? 2 : (int)axes - 1;
+  if (flat ? out->ndim != 0
+           : out->ndim != 1 || out->shape[0] != in->shape[1 - axis] || out->strides[0] != 1)
+    return 0;
+  return gpured__small(op, in->dtype, in->data, rows, cols, axis, out->data);
 }
 
 /* Runs a plan on the CPU. The plan's kept axes may change places. */
@@ -4408,6 +4826,7 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
   double bytes = (double)p->outputs * (double)p->n * (double)gpured__dtype_size(p->in_dtype);
   int threads = gpured__threads(o, bytes);
   if (p->outputs == 0) return;
+  memset(&job, 0, sizeof job);
   job.p = p;
   job.k = gpured__get_level()->kernels[p->acc];
   if (p->n == 0) {
@@ -4415,8 +4834,10 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
     return;
   }
   gpured__choose_strip(p, &job);
-  if (gpured__wants_columns(p, &job))
-    gpured__run_columns(p, &job, threads);
+  if (gpured__wants_columns(p, &job) && gpured__wants_few(p))
+    gpured__run_few(p, &job, threads);
+  else if (gpured__wants_columns(p, &job))
+    gpured__run_columns(p, &job, threads, o);
   else if (gpured__wants_rows(p))
     gpured__run_rows(p, &job, threads);
   else
@@ -5581,6 +6002,7 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   const gpured_tensor *tensors[2];
   gpured_status st;
   if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
+  if (!bytes && gpured__small_call((int)op, in, axes, out, options)) return GPURED_OK;
   if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
@@ -5782,6 +6204,7 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
                          gpured_dtype out_dtype, void *out) {
   gpured_tensor in, result;
   if (n > (size_t)INT64_MAX) return;
+  if (out_dtype == dtype && gpured__small((int)op, dtype, x, 1, (int64_t)n, 2, out)) return;
   in = gpured_vector(x, dtype, (int64_t)n);
   result = gpured_array(out, out_dtype, 0, NULL, NULL);
   (void)gpured_reduce(op, &in, 1u, &result, NULL);
@@ -5804,6 +6227,8 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
                                                  type *out) {                             \
     gpured_tensor in, result;                                                             \
     if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW; \
+    if (gpured__small(GPURED_SUM, dtype, a, (int64_t)rows, (int64_t)cols, axis, out))     \
+      return GPURED_OK;                                                                   \
     in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                           \
     result = gpured_vector(out, dtype, (int64_t)(kept));                                  \
     return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                   \
