@@ -1121,7 +1121,8 @@ enum {
   GPURED__ARG_MIN,
   GPURED__ARG_MAX,
   GPURED__LSE,
-  GPURED__MOMENTS
+  GPURED__MOMENTS,
+  GPURED__MAX_PLAIN /* no plan's: what logsumexp calls the maximum, where no NaN is */
 };
 
 GPURED__INLINE int64_t gpured__block_size(int kernel) {
@@ -1906,31 +1907,52 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 #endif
 }
 
-/* exp(d) for d <= 0, docs/ORDER.md section 8. */
-GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
-  const GPURED__V magic = GPURED__CONST(MAGIC), zero = GPURED__N(splat)(0);
+/* p with t's last bits added to its exponent, or 0 where d is below the cut. */
+GPURED__INLINE GPURED__V GPURED__N(scaled)(GPURED__V d, GPURED__V p, GPURED__V t) {
   const int shift = GPURED__JOIN(GPURED__SHIFT_, GPURED__TN);
-  GPURED__V t = GPURED__N(fma)(d, GPURED__CONST(LOG2E), magic), n = t - magic, r, p;
-  enum { top = GPURED__JOIN(GPURED__EXP_TOP_, GPURED__TN) };
-  int i;
-  r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_HI)), d);
-  r = GPURED__N(fma)(n, GPURED__N(neg)(GPURED__CONST(LN2_LO)), r);
-  p = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[top]));
-  GPURED__UNROLL
-  for (i = top - 1; i >= 0; --i)
-    p = GPURED__N(fma)(p, r, GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i])));
-  p = GPURED__N(as_v)(GPURED__N(as_u)(p) + (GPURED__N(as_u)(t) << shift));
+  const GPURED__UV by = GPURED__N(as_u)(t) << shift;
 #if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
-  (void)zero;
-  return (GPURED__V)_mm512_maskz_mov_ps(
-      _mm512_cmp_ps_mask((__m512)d, (__m512)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512)p);
+  return (GPURED__V)_mm512_maskz_add_epi32(
+      _mm512_cmp_ps_mask((__m512)d, (__m512)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512i)p,
+      (__m512i)by);
 #elif GPURED__X86 && GPURED__WIDTH == 64
-  (void)zero;
-  return (GPURED__V)_mm512_maskz_mov_pd(
-      _mm512_cmp_pd_mask((__m512d)d, (__m512d)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512d)p);
+  return (GPURED__V)_mm512_maskz_add_epi64(
+      _mm512_cmp_pd_mask((__m512d)d, (__m512d)GPURED__CONST(CUT), _CMP_GE_OQ), (__m512i)p,
+      (__m512i)by);
 #else
-  return GPURED__N(select)(d < GPURED__CONST(CUT), zero, p);
+  p = GPURED__N(as_v)(GPURED__N(as_u)(p) + by);
+  return GPURED__N(select)(d < GPURED__CONST(CUT), GPURED__N(splat)(0), p);
 #endif
+}
+
+/* d[j] = exp(d[j]) for d <= 0, docs/ORDER.md section 8; side by side, because each alone is one
+ * long chain. */
+GPURED__INLINE void GPURED__N(exp_each)(GPURED__V *d, int count) {
+  const GPURED__V magic = GPURED__CONST(MAGIC);
+  GPURED__V t[16], r[16], p[16], c;
+  enum { top = GPURED__JOIN(GPURED__EXP_TOP_, GPURED__TN) };
+  int i, j;
+  GPURED__UNROLL
+  for (j = 0; j < count; ++j) {
+    t[j] = GPURED__N(fma)(d[j], GPURED__CONST(LOG2E), magic);
+    p[j] = t[j] - magic;
+    r[j] = GPURED__N(fma)(p[j], GPURED__N(neg)(GPURED__CONST(LN2_HI)), d[j]);
+    r[j] = GPURED__N(fma)(p[j], GPURED__N(neg)(GPURED__CONST(LN2_LO)), r[j]);
+    p[j] = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[top]));
+  }
+  GPURED__UNROLL
+  for (i = top - 1; i >= 0; --i) {
+    c = GPURED__N(splat)(GPURED__S(from_bits)(GPURED__S(exp_c)[i]));
+    GPURED__UNROLL
+    for (j = 0; j < count; ++j) p[j] = GPURED__N(fma)(p[j], r[j], c);
+  }
+  GPURED__UNROLL
+  for (j = 0; j < count; ++j) d[j] = GPURED__N(scaled)(d[j], p[j], t[j]);
+}
+
+GPURED__INLINE GPURED__V GPURED__N(exp)(GPURED__V d) {
+  GPURED__N(exp_each)(&d, 1);
+  return d;
 }
 
 /* log(z) for finite z >= 1, section 8. */
@@ -2069,6 +2091,10 @@ GPURED__INLINE GPURED__V GPURED__N(combine)(int kernel, GPURED__V a, GPURED__V b
     case GPURED__MAX:
     case GPURED__MAX_ABS:
       return GPURED__N(max)(a, b);
+#if GPURED__FLOAT
+    case GPURED__MAX_PLAIN:
+      return GPURED__N(max_plain)(a, b);
+#endif
     default:
       return a + b;
   }
@@ -2415,7 +2441,22 @@ GPURED__FUNC void GPURED__N(close)(int kernel, gpured__state *st, gpured__node *
   }
 }
 
-/* The fold by halving stride of a row of lanes: the result is the first element. */
+/* The last steps of the fold by halving stride, inside a vector: the result is its first one. */
+GPURED__INLINE GPURED__V GPURED__N(fold_vector)(int kernel, GPURED__V v) {
+#if GPURED__WIDTH != 0
+  int h;
+  GPURED__UNROLL
+  for (h = GPURED__W; h > 1; h /= 2) {
+    GPURED__V low, high;
+    GPURED__N(halves)(h, v, v, &low, &high);
+    v = GPURED__N(combine)(kernel, v, high);
+  }
+#endif
+  (void)kernel;
+  return v;
+}
+
+/* The fold of a row of lanes. */
 GPURED__INLINE GPURED__V GPURED__N(fold_row)(int kernel, GPURED__V *acc) {
   int h, i;
   GPURED__UNROLL
@@ -2423,15 +2464,7 @@ GPURED__INLINE GPURED__V GPURED__N(fold_row)(int kernel, GPURED__V *acc) {
     GPURED__UNROLL
     for (i = 0; i < h; ++i) acc[i] = GPURED__N(combine)(kernel, acc[i], acc[i + h]);
   }
-#if GPURED__WIDTH != 0
-  GPURED__UNROLL
-  for (h = GPURED__W; h > 1; h /= 2) {
-    GPURED__V low, high;
-    GPURED__N(halves)(h, acc[0], acc[0], &low, &high);
-    acc[0] = GPURED__N(combine)(kernel, acc[0], high);
-  }
-#endif
-  return acc[0];
+  return GPURED__N(fold_vector)(kernel, acc[0]);
 }
 
 GPURED__FUNC GPURED__T GPURED__N(fold)(int kernel, const GPURED__T *lanes) {
@@ -2577,58 +2610,114 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
 }
 
 #if GPURED__FLOAT
-/* Lanes of exp(x - m) over a block of n <= 256 elements. */
+/* Adds exp(x - m) of `count` vectors, whole rows of lanes, to the lanes. */
+GPURED__INLINE void GPURED__N(add_exp)(GPURED__V *acc, const GPURED__T *x, GPURED__V m, int count) {
+  GPURED__V e[16];
+  int j;
+  GPURED__UNROLL
+  for (j = 0; j < count; ++j) e[j] = GPURED__N(load)(x + j * GPURED__W) - m;
+  GPURED__N(exp_each)(e, count);
+  GPURED__UNROLL
+  for (j = 0; j < count; ++j) acc[j % GPURED__NV] = acc[j % GPURED__NV] + e[j];
+}
+
+/* Lanes of the sum of exp(x - m) over a block of n <= 256 elements. */
 GPURED__INLINE void GPURED__N(exp_block)(GPURED__V *acc, const GPURED__T *x, GPURED__T m,
                                          int64_t n) {
+  enum { together = GPURED__NV > 4 ? GPURED__NV : 4 };
+  const GPURED__T none = GPURED__N(neutral)(GPURED__ADD);
   const GPURED__V mv = GPURED__N(splat)(m);
   GPURED__T part[GPURED__LANES];
   GPURED__V last[GPURED__NV];
-  int64_t r, whole = n - n % GPURED__LANES;
   int i, rest = (int)(n % GPURED__LANES);
-  if (whole) {
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i)
-      acc[i] = GPURED__N(exp)(GPURED__N(load)(x + i * GPURED__W) - mv);
-  }
-  for (r = GPURED__LANES; r < whole; r += GPURED__LANES) {
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i)
-      acc[i] = acc[i] + GPURED__N(exp)(GPURED__N(load)(x + r + i * GPURED__W) - mv);
-  }
-  if (rest == 0) return;
-  GPURED__N(part_row)(last, x + whole, rest, m);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    GPURED__N(store)(part + i * GPURED__W, GPURED__N(exp)(last[i] - mv));
-  GPURED__N(part_row)(whole ? last : acc, part, rest, GPURED__N(neutral)(GPURED__ADD));
-  if (whole) GPURED__N(combine_rows)(GPURED__ADD, acc, last);
+  for (i = 0; i < GPURED__NV; ++i) acc[i] = GPURED__N(splat)(none);
+  for (; n >= together * GPURED__W; n -= together * GPURED__W, x += together * GPURED__W)
+    GPURED__N(add_exp)(acc, x, mv, together);
+  for (; n >= GPURED__LANES; n -= GPURED__LANES, x += GPURED__LANES)
+    GPURED__N(add_exp)(acc, x, mv, GPURED__NV);
+  if (rest == 0) return;
+  GPURED__N(part_row)(last, x, rest, m);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) last[i] = last[i] - mv;
+  GPURED__N(exp_each)(last, GPURED__NV);
+  GPURED__N(store_row)(part, last);
+  GPURED__N(part_row)(last, part, rest, none);
+  GPURED__N(combine_rows)(GPURED__ADD, acc, last);
 }
 
-/* Logsumexp of rows of n <= 256 elements, one block each; as many rows together as a vector has
+/* Lanes of the sum of exp(x - m) over n <= 1024 elements. */
+GPURED__INLINE void GPURED__N(exp_lanes)(GPURED__V acc[][GPURED__NV], const GPURED__T *x,
+                                         GPURED__T m, int64_t n) {
+  int64_t i;
+  for (i = 0; i < n; i += GPURED__BLOCK) GPURED__N(exp_block)
+  (acc[i / GPURED__BLOCK], x + i, m, gpured__min_i64(GPURED__BLOCK, n - i));
+  GPURED__N(join_four)(GPURED__ADD, acc, (int)gpured__ceil_div(n, GPURED__BLOCK));
+}
+
+/*
+ * The maximum of n elements as a vector, by the hardware's step. `sum` becomes NaN if there is one
+ * (also from opposite infinities): then the maximum has to be found in the slow way. The sign of a
+ * zero may be wrong, which logsumexp does not show.
+ */
+GPURED__INLINE GPURED__V GPURED__N(most)(const GPURED__T *x, int64_t n, GPURED__V *sum) {
+  GPURED__V m[GPURED__NV], s[GPURED__NV], v[GPURED__NV];
+  int64_t r, whole = n - n % GPURED__LANES;
+  int i, h;
+  if (whole < n)
+    GPURED__N(part_row)(m, x + whole, (int)(n - whole), *x);
+  else
+    GPURED__N(load_row)(m, x);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) s[i] = m[i];
+  for (r = 0; r < whole; r += GPURED__LANES) {
+    GPURED__N(load_row)(v, x + r);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) {
+      m[i] = GPURED__N(max_plain)(m[i], v[i]);
+      s[i] = s[i] + v[i];
+    }
+  }
+  GPURED__UNROLL
+  for (h = GPURED__NV / 2; h > 0; h /= 2) {
+    GPURED__UNROLL
+    for (i = 0; i < h; ++i) {
+      m[i] = GPURED__N(max_plain)(m[i], m[i + h]);
+      s[i] = s[i] + s[i + h];
+    }
+  }
+  *sum = s[0];
+  return m[0];
+}
+
+/* Logsumexp of rows of n <= 1024 elements, one block each; as many rows together as a vector has
  * elements. */
 GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int64_t rows, int64_t n,
                                         GPURED__T *out) {
   const GPURED__V zero = GPURED__N(splat)(0);
-  GPURED__V v[GPURED__W], acc[GPURED__NV], m, y;
+  GPURED__V v[GPURED__W], acc[4][GPURED__NV], m, y, s, sums;
   GPURED__T most[GPURED__W];
   int64_t r;
   int i, h, c, count;
   for (r = 0; r < rows; r += count, x += count * stride) {
     count = (int)gpured__min_i64(GPURED__W, rows - r);
-    for (i = 0; i < GPURED__W; ++i)
-      v[i] = i < count ? GPURED__N(short_lanes)(GPURED__MAX, x + i * stride, n, 0) : v[0];
-    m = GPURED__N(fold_across)(GPURED__MAX, v, GPURED__W);
-    GPURED__N(store)(most, m);
+    for (i = 0, sums = zero; i < count; ++i, sums = sums + s)
+      v[i] = GPURED__N(most)(x + i * stride, n, &s);
+    for (; i < GPURED__W; ++i) v[i] = v[0];
+    GPURED__N(store)(most, GPURED__N(fold_across)(GPURED__MAX_PLAIN, v, GPURED__W));
+    for (i = 0; GPURED__N(any)(GPURED__N(isnan)(sums)) && i < count; ++i)
+      most[i] = GPURED__N(reduce_wide)(GPURED__MAX, x + i * stride, n);
     for (i = 0; i < count; ++i) {
-      GPURED__N(exp_block)(acc, x + i * stride, most[i], n);
+      GPURED__N(exp_lanes)(acc, x + i * stride, most[i], n);
       GPURED__UNROLL
       for (h = GPURED__NV / 2; h > 0; h /= 2) {
         GPURED__UNROLL
-        for (c = 0; c < h; ++c) acc[c] = acc[c] + acc[c + h];
+        for (c = 0; c < h; ++c) acc[0][c] = acc[0][c] + acc[0][c + h];
       }
-      v[i] = acc[0];
+      v[i] = acc[0][0];
     }
     for (; i < GPURED__W; ++i) v[i] = v[0];
+    m = GPURED__N(load)(most);
     y = m + GPURED__N(log_all)(GPURED__N(fold_across)(GPURED__ADD, v, GPURED__W));
     y = GPURED__N(select)(m - m == zero, y, m); /* m where it is not finite */
     GPURED__N(store_part)(out + r, count, y);
@@ -3013,22 +3102,22 @@ GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPU
 
 #if GPURED__FLOAT
 GPURED__FUNC void GPURED__N(feed_lse)(gpured__state *st, const GPURED__T *x, int64_t n) {
-  GPURED__V acc[4][GPURED__NV];
-  GPURED__T s[GPURED__W], m;
+  GPURED__V acc[4][GPURED__NV], most, sum;
+  GPURED__T m[GPURED__W], s[GPURED__W];
   gpured__node node;
-  int64_t len, i;
+  int64_t len;
   node.n = 0;
   for (; n > 0; n -= len, x += len) {
     len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
-    m = GPURED__N(reduce_wide)(GPURED__MAX, x, len);
+    most = GPURED__N(most)(x, len, &sum);
+    GPURED__N(store)(m, GPURED__N(fold_vector)(GPURED__MAX_PLAIN, most));
+    if (GPURED__N(any)(GPURED__N(isnan)(sum))) m[0] = GPURED__N(reduce_wide)(GPURED__MAX, x, len);
     s[0] = 1;
-    if (GPURED__S(isfinite)(m)) {
-      for (i = 0; i < len; i += GPURED__BLOCK) GPURED__N(exp_block)
-      (acc[i / GPURED__BLOCK], x + i, m, gpured__min_i64(GPURED__BLOCK, len - i));
-      GPURED__N(join_four)(GPURED__ADD, acc, (int)gpured__ceil_div(len, GPURED__BLOCK));
+    if (GPURED__S(isfinite)(m[0])) {
+      GPURED__N(exp_lanes)(acc, x, m[0], len);
       GPURED__N(store)(s, GPURED__N(fold_row)(GPURED__ADD, acc[0]));
     }
-    node.v.GPURED__TN[0] = m;
+    node.v.GPURED__TN[0] = m[0];
     node.v.GPURED__TN[1] = s[0];
     GPURED__N(push)(GPURED__LSE, st, &node);
   }
@@ -4585,8 +4674,8 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
 }
 
 GPURED__INLINE int gpured__wants_rows(const gpured__plan *p) {
-  return p->n <= GPURED__BLOCK && (p->kernel < GPURED__ARG_MIN || p->kernel == GPURED__LSE) &&
-         !p->weight && gpured__is_direct(p);
+  return (p->kernel < GPURED__ARG_MIN || p->kernel == GPURED__LSE) &&
+         p->n <= gpured__block_size(p->kernel) && !p->weight && gpured__is_direct(p);
 }
 
 GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *job, int threads) {
