@@ -1339,7 +1339,9 @@ enum {
   GPURED__GEMM_BLOCK = 128
 };
 enum { GPURED__DEPTH = 57 };
-enum { GPURED__AHEAD = 2048 }; /* bytes from what is read to what is fetched into the cache */
+/* Bytes from what is read to what is fetched into the cache: the second where work on what was read
+ * leaves memory idle. */
+enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 
 typedef union gpured__lanes {
   float f32[GPURED__LANES];
@@ -2615,7 +2617,11 @@ GPURED__INLINE void GPURED__N(add_exp)(GPURED__V *acc, const GPURED__T *x, GPURE
   GPURED__V e[16];
   int j;
   GPURED__UNROLL
-  for (j = 0; j < count; ++j) e[j] = GPURED__N(load)(x + j * GPURED__W) - m;
+  for (j = 0; j < count; ++j) {
+    if (j * GPURED__W * GPURED__ESIZE % 64 == 0)
+      GPURED__PREFETCH(x + j * GPURED__W + GPURED__WIDE_BLOCK); /* memory rests meanwhile */
+    e[j] = GPURED__N(load)(x + j * GPURED__W) - m;
+  }
   GPURED__N(exp_each)(e, count);
   GPURED__UNROLL
   for (j = 0; j < count; ++j) acc[j % GPURED__NV] = acc[j % GPURED__NV] + e[j];
@@ -2628,22 +2634,25 @@ GPURED__INLINE void GPURED__N(exp_block)(GPURED__V *acc, const GPURED__T *x, GPU
   const GPURED__T none = GPURED__N(neutral)(GPURED__ADD);
   const GPURED__V mv = GPURED__N(splat)(m);
   GPURED__T part[GPURED__LANES];
-  GPURED__V last[GPURED__NV];
+  GPURED__V sum[GPURED__NV], last[GPURED__NV];
   int i, rest = (int)(n % GPURED__LANES);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) acc[i] = GPURED__N(splat)(none);
+  for (i = 0; i < GPURED__NV; ++i) sum[i] = GPURED__N(splat)(none);
   for (; n >= together * GPURED__W; n -= together * GPURED__W, x += together * GPURED__W)
-    GPURED__N(add_exp)(acc, x, mv, together);
+    GPURED__N(add_exp)(sum, x, mv, together);
   for (; n >= GPURED__LANES; n -= GPURED__LANES, x += GPURED__LANES)
-    GPURED__N(add_exp)(acc, x, mv, GPURED__NV);
-  if (rest == 0) return;
-  GPURED__N(part_row)(last, x, rest, m);
+    GPURED__N(add_exp)(sum, x, mv, GPURED__NV);
+  if (rest > 0) {
+    GPURED__N(part_row)(last, x, rest, m);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) last[i] = last[i] - mv;
+    GPURED__N(exp_each)(last, GPURED__NV);
+    GPURED__N(store_row)(part, last);
+    GPURED__N(part_row)(last, part, rest, none);
+    GPURED__N(combine_rows)(GPURED__ADD, sum, last);
+  }
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) last[i] = last[i] - mv;
-  GPURED__N(exp_each)(last, GPURED__NV);
-  GPURED__N(store_row)(part, last);
-  GPURED__N(part_row)(last, part, rest, none);
-  GPURED__N(combine_rows)(GPURED__ADD, acc, last);
+  for (i = 0; i < GPURED__NV; ++i) acc[i] = sum[i];
 }
 
 /* Lanes of the sum of exp(x - m) over n <= 1024 elements. */
@@ -3130,8 +3139,10 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
   for (; n > 0; n -= len, x += len) {
     len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
     mean = GPURED__N(reduce_wide)(GPURED__ADD, x, len) / (GPURED__T)len;
-    for (i = 0; i + GPURED__W <= len; i += GPURED__W)
+    for (i = 0; i + GPURED__W <= len; i += GPURED__W) {
+      GPURED__PREFETCH(x + i + GPURED__WIDE_BLOCK);
       GPURED__N(store)(d + i, GPURED__N(load)(x + i) - GPURED__N(splat)(mean));
+    }
     for (; i < len; ++i) d[i] = x[i] - mean;
     node.v.GPURED__TN[0] = mean;
     node.v.GPURED__TN[1] = GPURED__N(reduce_wide)(GPURED__ADD_SQUARE, d, len);
@@ -3876,6 +3887,7 @@ GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, 
   int64_t i = 0;
 #if GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 64
   for (; i + 16 <= n; i += 16) {
+    GPURED__PREFETCH((const char *)src + 2 * i + GPURED__FAR_AHEAD);
     const __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
     _mm512_storeu_ps(dst + i,
                      half ? _mm512_cvtph_ps(h)
@@ -3894,28 +3906,30 @@ GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, 
 }
 #endif
 
-#if GPURED__WIDTH != 0
+#if GPURED__WIDTH != 0 && GPURED__FLOAT
 /* Contiguous elements of another type, a vector at a time. */
-#define GPURED__WIDEN(TYPE)                                                     \
-  do {                                                                          \
-    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE)))); \
-    for (; done + GPURED__W <= n; done += GPURED__W) {                          \
-      narrow v;                                                                 \
-      memcpy(&v, (const TYPE *)src + done, sizeof v);                           \
-      GPURED__N(store)(dst + done, __builtin_convertvector(v, GPURED__V));      \
-    }                                                                           \
+#define GPURED__WIDEN(TYPE)                                                                   \
+  do {                                                                                        \
+    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE))));               \
+    for (; done + GPURED__W <= n; done += GPURED__W) {                                        \
+      narrow v;                                                                               \
+      memcpy(&v, (const TYPE *)src + done, sizeof v);                                         \
+      GPURED__PREFETCH((const char *)src + done * (int64_t)sizeof(TYPE) + GPURED__FAR_AHEAD); \
+      GPURED__N(store)(dst + done, __builtin_convertvector(v, GPURED__V));                    \
+    }                                                                                         \
   } while (0)
 
-/* What vectors can do of fetch: contiguous elements, unchanged. Returns how many it did. */
+/* What vectors can do of fetch: contiguous elements. Returns how many it did. */
 GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
-                                              int64_t n) {
+                                              int how, int64_t n) {
   int64_t done = 0;
+  (void)how;
   switch (dtype) {
 #if GPURED__PASS == 32
     case GPURED_F32:
       memcpy(dst, src, (size_t)n * sizeof *dst);
       return n;
-#elif GPURED__PASS == 64
+#else
     case GPURED_F64:
       memcpy(dst, src, (size_t)n * sizeof *dst);
       return n;
@@ -3928,38 +3942,100 @@ GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, i
     case GPURED_U32:
       GPURED__WIDEN(uint32_t);
       break;
-#else
-    case GPURED_I64:
-    case GPURED_U64:
-      memcpy(dst, src, (size_t)n * sizeof *dst);
-      return n;
-    case GPURED_I32:
-      GPURED__WIDEN(int32_t);
-      break;
-    case GPURED_U32:
-      GPURED__WIDEN(uint32_t);
-      break;
-#if GPURED__W > 2 /* narrower vectors of bytes are no machine type */
-    case GPURED_I8:
-      GPURED__WIDEN(int8_t);
-      break;
-    case GPURED_U8:
-      GPURED__WIDEN(uint8_t);
-      break;
 #endif
-#endif
-#if GPURED__FLOAT
     case GPURED_F16:
       return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 1, n);
     case GPURED_BF16:
       return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 0, n);
-#endif
     default:
       break;
   }
   return done;
 }
 #undef GPURED__WIDEN
+#elif GPURED__WIDTH != 0
+/* W contiguous elements of 1, 2, 4 or 8 bytes, with their sign or without. The compilers make
+ * scalars of a conversion of bytes. */
+GPURED__INLINE GPURED__V GPURED__N(widen)(const char *src, int bytes, int is_signed) {
+#if GPURED__X86 && GPURED__WIDTH == 64
+  const __m128i *p = (const __m128i *)(const void *)src;
+  if (bytes == 1 && is_signed) return (GPURED__V)_mm512_cvtepi8_epi64(_mm_loadl_epi64(p));
+  if (bytes == 1) return (GPURED__V)_mm512_cvtepu8_epi64(_mm_loadl_epi64(p));
+  if (bytes == 2) return (GPURED__V)_mm512_cvtepu16_epi64(_mm_loadu_si128(p));
+  if (bytes == 4 && is_signed)
+    return (GPURED__V)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)p));
+  if (bytes == 4)
+    return (GPURED__V)_mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)p));
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  const __m128i *p = (const __m128i *)(const void *)src;
+  int four;
+  memcpy(&four, src, sizeof four);
+  if (bytes == 1 && is_signed) return (GPURED__V)_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(four));
+  if (bytes == 1) return (GPURED__V)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
+  if (bytes == 2) return (GPURED__V)_mm256_cvtepu16_epi64(_mm_loadl_epi64(p));
+  if (bytes == 4 && is_signed) return (GPURED__V)_mm256_cvtepi32_epi64(_mm_loadu_si128(p));
+  if (bytes == 4) return (GPURED__V)_mm256_cvtepu32_epi64(_mm_loadu_si128(p));
+#else
+  GPURED__T v[GPURED__W];
+  int i;
+  for (i = 0; i < GPURED__W && bytes < 8; ++i, src += bytes) {
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    memcpy(&u8, src, sizeof u8);
+    if (bytes > 1) memcpy(&u16, src, sizeof u16);
+    if (bytes > 2) memcpy(&u32, src, sizeof u32);
+    v[i] = bytes == 1   ? is_signed ? (uint64_t)(int8_t)u8 : u8
+           : bytes == 2 ? u16
+           : is_signed  ? (uint64_t)(int32_t)u32
+                        : u32;
+  }
+  if (bytes < 8) return GPURED__N(load)(v);
+#endif
+  return GPURED__N(load)((const GPURED__T *)(const void *)src);
+}
+
+/* The loop of fetch_vectors, made for each size. */
+GPURED__INLINE int64_t GPURED__N(fetch_size)(GPURED__T *dst, const char *src, int bytes,
+                                             int is_signed, int how, int drop, int64_t n) {
+  const GPURED__V one = GPURED__N(splat)(1), top = GPURED__N(splat)((uint64_t)1 << 63);
+  GPURED__V v;
+  int64_t done = 0;
+  for (; done + GPURED__W <= n; done += GPURED__W) {
+    GPURED__PREFETCH(src + done * bytes + GPURED__FAR_AHEAD);
+    v = GPURED__N(widen)(src + done * bytes, bytes, is_signed);
+    if (how == GPURED__NONZERO) v = (GPURED__V)((v << drop) != 0) & one;
+    if (how == GPURED__BIAS) v = v ^ top;
+    if (how == GPURED__ABS && is_signed) v = GPURED__N(select)(v >= top, 0 - v, v);
+    GPURED__N(store)(dst + done, v);
+  }
+  return done;
+}
+
+/* What vectors can do of fetch: contiguous elements. Returns how many it did. A float comes here to
+ * be tested for zero, which its sign does not tell. */
+GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
+                                              int how, int64_t n) {
+  const int bytes = (int)gpured__dtype_size(dtype), sign = gpured__is_signed(dtype);
+  const int drop = gpured__is_float(dtype) ? 65 - 8 * bytes : 0;
+  const char *p = (const char *)src;
+  switch (sign ? -bytes : bytes) {
+    case 1:
+      return GPURED__N(fetch_size)(dst, p, 1, 0, how, drop, n);
+    case -1:
+      return GPURED__N(fetch_size)(dst, p, 1, 1, how, drop, n);
+    case 2:
+      return GPURED__N(fetch_size)(dst, p, 2, 0, how, drop, n);
+    case 4:
+      return GPURED__N(fetch_size)(dst, p, 4, 0, how, drop, n);
+    case -4:
+      return GPURED__N(fetch_size)(dst, p, 4, 1, how, drop, n);
+    case 8:
+      return GPURED__N(fetch_size)(dst, p, 8, 0, how, drop, n);
+    default:
+      return GPURED__N(fetch_size)(dst, p, 8, 1, how, drop, n);
+  }
+}
 #endif
 
 /* Converts n strided elements of a dtype to the accumulator's type; exact but for 64-bit integers
@@ -3969,8 +4045,8 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
   GPURED__T *dst = (GPURED__T *)out;
   int64_t i;
 #if GPURED__WIDTH != 0
-  if (stride == 1 && how != GPURED__NONZERO) {
-    i = GPURED__N(fetch_vectors)(dst, src, dtype, n);
+  if (stride == 1) {
+    i = GPURED__N(fetch_vectors)(dst, src, dtype, how, n);
     src = (const char *)src + i * (int64_t)gpured__dtype_size(dtype);
     dst += i;
     n -= i;
@@ -4031,8 +4107,6 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
       break;
   }
 #if !GPURED__FLOAT
-  n += dst - (GPURED__T *)out;
-  dst = (GPURED__T *)out;
   if (how == GPURED__NONZERO)
     for (i = 0; i < n; ++i) dst[i] = dst[i] != 0;
   if (how == GPURED__ABS && gpured__is_signed(dtype))
