@@ -17,7 +17,7 @@ WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy build
 
-.PHONY: all lib test test-slow check-golden demo bench install uninstall clean help format-check
+.PHONY: all lib test test-slow check-golden test-qemu demo bench install uninstall clean help format-check
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -224,6 +224,10 @@ test-slow:
 check-golden: $(ALONE)
 	@sh tests/build/run.sh $(part_golden)
 
+# The golden vectors under QEMU, for each cross compiler that is there.
+test-qemu:
+	@sh tests/build/run.sh 'sh tests/build/qemu.sh'
+
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
 
@@ -281,6 +285,7 @@ help:
 	@echo '                    TESTFLAGS="scan argmax" tests of the suite by name'
 	@echo 'make test-slow      the same with the tests that take minutes or gigabytes'
 	@echo 'make check-golden   only the published vectors of tests/golden/'
+	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make demo           runs the main job over a small real data set'
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments'
 	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'

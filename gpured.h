@@ -461,7 +461,7 @@ GPURED_API gpured_status gpured_selftest(void);
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
 #error \
-    "gpured: float arithmetic must not use wider registers; on 32-bit x86 add -msse2 -mfpmath=sse"
+    "gpured: no wider floats in registers: -msse2 -mfpmath=sse on 32-bit x86, -std=gnu99 on s390x"
 #endif
 #if defined(_MSC_VER) && !defined(__clang__)
 #pragma fp_contract(off)
