@@ -15,6 +15,7 @@ float tu2_sum(const float *x, size_t n);
 int tu2_logsumexp(const gpured_tensor *in, uint32_t axes, const gpured_tensor *out);
 int tu2_gemm(const gpured_tensor *a, const gpured_tensor *b, const gpured_tensor *d);
 unsigned tu2_version(void);
+int tu2_exp_f32(int level, float d, float *out);
 
 /* 0, or the number of the call that went wrong. */
 int cxx_calls(void);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "other_tus.h"
 #include "util.h"
 
 /* ---- exact sums ------------------------------------------------------------------------------ */
@@ -567,6 +568,40 @@ static void test_gemm(gpured_backend backend) {
 /* ---- rounding when stored -------------------------------------------------------------------- */
 
 /*
+ * exp over every float d <= 0, at every vector level, against a correctly rounded result: that of
+ * double precision, rounded (which is wrong only within 2^-28 ulp of a tie). Prints the largest error,
+ * which docs/ORDER.md states.
+ */
+static void test_exp_all(gpured_backend backend) {
+  double worst = 0, error;
+  float d, e, other;
+  uint32_t bits, wrong = 0, inexact = 0, at = 0;
+  int level;
+  (void)backend;
+  for (bits = 0x80000000u; bits <= 0xff800000u; ++bits) { /* -0 to minus infinity */
+    memcpy(&d, &bits, sizeof d);
+    if (tu2_exp_f32(0, d, &e) == 0) return;
+    for (level = 1; tu2_exp_f32(level, d, &other); ++level)
+      if (memcmp(&e, &other, sizeof e) != 0) ++wrong;
+    if (d < -86) {
+      if (e != 0) ++wrong;
+      continue;
+    }
+    if (e != (float)exp((double)d)) ++inexact;
+    error = fabs((double)e / exp((double)d) - 1);
+    if (error > worst) worst = error, at = bits;
+  }
+  CHECK(wrong == 0, "exp: %lu results differ between levels, or should be zero",
+        (unsigned long)wrong);
+  CHECK(worst < 1.1 / 8388608, "exp of 0x%08lx: relative error %.3f * 2^-23", (unsigned long)at,
+        worst * 8388608);
+  printf(
+      "  exp over all floats: relative error at most %.4f * 2^-23 (0x%08lx); %.2f %% are not "
+      "correctly rounded\n",
+      worst * 8388608, (unsigned long)at, 100.0 * inexact / (0x42ac0000 + 1.0));
+}
+
+/*
  * Every midpoint between two neighbours of a 16-bit type, its two neighbours in the wide type, and
  * the value itself: stored once each, rounded to nearest even. From f64, the neighbours of a
  * midpoint lie so close to it that rounding by way of f32 goes wrong.
@@ -626,4 +661,5 @@ const test_case accuracy_tests[] = {{"accuracy_sums", test_sums, 0},
                                     {"accuracy_scan_logsumexp", test_scan_logsumexp, 0},
                                     {"accuracy_gemm", test_gemm, 0},
                                     {"accuracy_storing", test_storing, 0},
+                                    {"accuracy_exp_all", test_exp_all, T_HOST | T_SLOW},
                                     {NULL, NULL, 0}};
