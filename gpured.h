@@ -1478,21 +1478,35 @@ typedef struct gpured__kernels {
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
+/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6). */
+typedef struct gpured__scan_strip {
+  void *slots;
+  int64_t width;  /* a multiple of the longest vector */
+  int64_t groups; /* of rows that are still to come */
+  int levels;     /* above the groups */
+  int count[16];  /* of values in the current group of each level */
+} gpured__scan_strip;
+
+/* `how` is GPURED_SCAN_EXCLUSIVE, GPURED__SCAN_STREAM (past the caches), or both. */
 typedef struct gpured__scan_kernels {
-  void (*tile)(int kernel, int stream, const void *x, void *y, int64_t n, const void *before,
-               void *total);
-  void (*total)(int kernel, const void *x, void *total);
-  void (*start)(int kernel, void *carry);
-  void (*next)(int kernel, void *carry, void *before);
-  void (*add)(int kernel, void *carry, const void *total);
+  void (*run)(int kernel, unsigned how, const void *x, void *y, int64_t n, void *carry);
+  void (*rows)(int kernel, unsigned how, const void *x, int64_t x_step, void *y, int64_t y_step,
+               int64_t rows, int64_t n, const void *empty);
+  void (*total)(int kernel, const void *x, void *blocks, void *total);
+  void (*start)(int kernel, void *carry, const void *empty);
+  void (*add)(int kernel, void *carry, int level, const void *total);
+  void (*strip)(int kernel, unsigned how, gpured__scan_strip *st, const void *x, int64_t x_step,
+                void *y, int64_t y_step, int64_t rows);
+  void (*strip_start)(int kernel, gpured__scan_strip *st, const void *empty);
   void (*expand)(void *dst, const void *src, int64_t n);
   void (*collapse)(void *dst, const void *src, int64_t n);
-  size_t size; /* of an element of the scan */
+  size_t size;  /* of an element of the scan */
+  size_t carry; /* of what is kept from one piece of a line to the next, which begins with the last
+                   result */
 } gpured__scan_kernels;
 
-/* A tile of the scan is 16^3 elements; 13 levels of 16 above it are enough for 2^63. */
-enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 13 };
-enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements of up to 64 bytes */
+/* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
+enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
 
 #endif /* sections 4 to 9 */
 
@@ -1506,12 +1520,6 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__PASS 132
 #include GPURED_HEADER_NAME
 #define GPURED__PASS 164
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 232
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 264
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 201
 #include GPURED_HEADER_NAME
 #undef GPURED__LEVEL
 #undef GPURED__WIDTH
@@ -1539,18 +1547,6 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__T gpured__pair_f64
 #define GPURED__TN p64
 #define GPURED__MEMBER f64
-#elif GPURED__PASS == 232
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN v32
-#define GPURED__MEMBER f32
-#elif GPURED__PASS == 264
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN v64
-#define GPURED__MEMBER f64
-#elif GPURED__PASS == 201
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN vu64
-#define GPURED__MEMBER u64
 #elif GPURED__PASS == 32
 #define GPURED__T float
 #define GPURED__I int32_t
@@ -2817,14 +2813,17 @@ GPURED__FUNC void GPURED__N(result)(int op, int kernel, const gpured__node *node
 /* ---- 10.6  Scan ---- */
 
 /*
- * One text for three kinds of elements: numbers of the accumulator's type, with the groups of 16 in
- * vectors; the pairs of logsumexp; and vectors, one element of which is the same position in
- * several lines side by side. What stands in for an element that does not exist changes no bit of
- * the other one, so the formulas need no cases.
+ * One text for two kinds of elements: numbers of the accumulator's type, with the groups of 16 in
+ * vectors, and the pairs of logsumexp. What stands in for an element that does not exist changes no
+ * bit of the other one, so the formulas need no cases.
+ *
+ * A block of 256 takes three steps: the scans of its groups, E_1 of each group, the results. In one
+ * turn of the loop three neighbouring blocks take one step each, so that no step waits for another
+ * and reading, computing and writing overlap.
  */
 GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) { return GPURED__N(neutral)(kernel); }
 
-#elif GPURED__PASS < 200 /* pairs, on the merge of the float pass of the same level */
+#else /* pairs, on the merge of the float pass of the same level */
 
 GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
   (void)kernel;
@@ -2839,17 +2838,12 @@ GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
   none.s = 0;
   return none;
 }
-
-#else /* vectors */
-
-GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
-  return GPURED__M(combine)(kernel, a, b);
-}
-
-GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
-  return GPURED__M(splat)(GPURED__M(neutral)(kernel));
-}
 #endif
+
+/* A block on its way: H_0, the totals of the groups (then H_1), and E_1 of the groups. */
+typedef struct GPURED__N(scan_block) {
+  GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e[GPURED__LANES + 1];
+} GPURED__N(scan_block);
 
 #if GPURED__PASS < 100
 /* Elements of a row of 16 one further up by `by`, `before` coming in from below. */
@@ -2912,9 +2906,9 @@ GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
   GPURED__UNROLL
   for (o = 1; o < 16; o *= 2) {
     GPURED__UNROLL
-    for (i = GPURED__NV - 1; i >= 0; --i) {
+    for (i = GPURED__NV - 1; i >= o / GPURED__W; --i) {
       if (o >= GPURED__W)
-        below = i >= o / GPURED__W ? v[i - o / GPURED__W] : none;
+        below = v[i - o / GPURED__W];
       else
         below = GPURED__N(shifted)(o, i > 0 ? v[i - 1] : none, v[i]);
       v[i] = GPURED__N(combine)(kernel, below, v[i]);
@@ -2922,90 +2916,100 @@ GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
   }
 }
 
-/* H_0 of 256 elements to h, and the totals of their groups. */
-GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
-                                           GPURED__T *totals) {
-  GPURED__V v[GPURED__NV];
-  int g, i;
-  for (g = 0; g < GPURED__LANES; ++g) {
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + g * GPURED__LANES + i * GPURED__W);
-    GPURED__N(group)(kernel, v);
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + g * GPURED__LANES + i * GPURED__W, v[i]);
-    totals[g] = h[g * GPURED__LANES + GPURED__LANES - 1];
-  }
-}
-
-/* A group of 16 elements in memory. */
-GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *x) {
+/* The scan of one group from x to h. */
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   GPURED__V v[GPURED__NV];
   int i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
   GPURED__N(group)(kernel, v);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(x + i * GPURED__W, v[i]);
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + i * GPURED__W, v[i]);
 }
 
-/* The results of 256 elements from H_0, H_1 of their groups, and E_2. */
-GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
-  GPURED__T e1[GPURED__LANES + 1];
-  int g, i;
-  e1[0] = e2;
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
-  (e1 + 1 + i * GPURED__W,
-   GPURED__N(combine)(kernel, GPURED__N(splat)(e2), GPURED__N(load)(h1 + i * GPURED__W)));
-  for (g = 0; g < GPURED__LANES; ++g) {
-    const GPURED__V e = GPURED__N(splat)(e1[g]);
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) {
-      const int at = g * GPURED__LANES + i * GPURED__W;
-      const GPURED__V r =
-          GPURED__N(canonical)(GPURED__N(combine)(kernel, e, GPURED__N(load)(h + at)));
-      if (stream)
-        GPURED__N(stream)(y + at, r);
-      else
-        GPURED__N(store)(y + at, r);
-    }
-  }
-}
+/* The first `count` elements of a row. */
+GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  _mm512_mask_storeu_ps(y, (__mmask16)((1u << count) - 1), _mm512_loadu_ps(row));
 #else
-/* The offset-doubling scan of one group, in place. */
-GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *v) {
-  int o, p;
-  for (o = 1; o < GPURED__LANES; o *= 2)
-    for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(combine_one)(kernel, v[p - o], v[p]);
-}
-
-GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
-                                           GPURED__T *totals) {
-  int g, i;
-  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, h += GPURED__LANES) {
-    for (i = 0; i < GPURED__LANES; ++i) h[i] = x[i];
-    GPURED__N(group_in_place)(kernel, h);
-    totals[g] = h[GPURED__LANES - 1];
-  }
-}
-
-GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
-  GPURED__T e = e2;
   int i;
-  (void)stream;
-  for (i = 0; i < GPURED__BLOCK; ++i) {
-    if (i > 0 && i % GPURED__LANES == 0)
-      e = GPURED__N(combine_one)(kernel, e2, h1[i / GPURED__LANES - 1]);
-#if GPURED__PASS > 200
-    y[i] = GPURED__M(canonical)(GPURED__N(combine_one)(kernel, e, h[i]));
-#else
-    y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
+  for (i = 0; i < count; ++i) y[i] = row[i];
 #endif
+}
+
+/* y = e combined with each element of a group. */
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
+                                         GPURED__T *y) {
+  const GPURED__V before = GPURED__N(splat)(e);
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) {
+    GPURED__V r = GPURED__N(combine)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
+    GPURED__N(store)(y + i * GPURED__W, GPURED__N(canonical)(r));
   }
 }
+#else
+GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
+                                       GPURED__T fill) {
+  int i;
+  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : fill;
+}
+
+GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
+  int i;
+  for (i = 0; i < count; ++i) y[i] = row[i];
+}
+
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
+  int o, p;
+  for (p = 0; p < GPURED__LANES; ++p) h[p] = x[p];
+  for (o = 1; o < GPURED__LANES; o *= 2)
+    for (p = GPURED__LANES - 1; p >= o; --p) h[p] = GPURED__N(combine_one)(kernel, h[p - o], h[p]);
+}
+
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
+                                         GPURED__T *y) {
+  int i;
+  for (i = 0; i < GPURED__LANES; ++i) y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
+}
 #endif
+
+/* The first step of a block of n <= 256 elements. The totals are collected behind it, from memory:
+ * that is cheaper than taking the vectors apart. */
+GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64_t n,
+                                           GPURED__N(scan_block) * b) {
+  const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
+  GPURED__T pad[GPURED__LANES];
+  int64_t g;
+  for (g = 0; g < whole; ++g)
+    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, b->h + g * GPURED__LANES);
+  if (rest > 0) {
+    GPURED__N(pad_row)(pad, x + g * GPURED__LANES, (int)rest, GPURED__N(nothing)(kernel));
+    GPURED__N(scan_group)(kernel, pad, b->h + g * GPURED__LANES);
+  }
+  for (g = 0; g < whole; ++g) b->totals[g] = b->h[g * GPURED__LANES + GPURED__LANES - 1];
+  for (; g < GPURED__LANES; ++g) b->totals[g] = GPURED__N(nothing)(kernel);
+}
+
+/* The second step, e2 being E_2 of the block. */
+GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) * b, GPURED__T e2) {
+  GPURED__N(scan_group)(kernel, b->totals, b->totals);
+  b->e[0] = e2;
+  GPURED__N(scan_join)(kernel, e2, b->totals, b->e + 1);
+}
+
+/* The last step: exactly n results. */
+GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b, int64_t n,
+                                           GPURED__T *y) {
+  const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
+  GPURED__T end[GPURED__LANES];
+  int64_t g;
+  for (g = 0; g < whole; ++g)
+    GPURED__N(scan_join)(kernel, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
+  if (rest == 0) return;
+  GPURED__N(scan_join)(kernel, b->e[g], b->h + g * GPURED__LANES, end);
+  GPURED__N(cut_row)(y + g * GPURED__LANES, end, (int)rest);
+}
 
 /* Totals of equal pieces, level by level: `stage[s]` holds the values of the current group after s
  * steps of the doubling. */
@@ -3014,6 +3018,13 @@ typedef struct GPURED__N(level) {
   GPURED__T before; /* E of the next level for this group */
   int count;
 } GPURED__N(level);
+
+/* What one piece of a line leaves for the next one: the last inclusive result, and the totals from
+ * those of blocks up. */
+typedef struct GPURED__N(carry) {
+  GPURED__T last;
+  GPURED__N(level) levels[GPURED__CARRY_LEVELS];
+} GPURED__N(carry);
 
 /* The exclusive prefix of the next piece at the lowest level. */
 GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(level) * lv) {
@@ -3025,57 +3036,118 @@ GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(lev
  * stage[4][15]). */
 GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURED__T total) {
   int p = lv->count++, s, o;
-  lv->stage[0][p] = total;
-  for (s = 0, o = 1; s < 4; ++s, o *= 2)
-    lv->stage[s + 1][p] = p >= o
-                              ? GPURED__N(combine_one)(kernel, lv->stage[s][p - o], lv->stage[s][p])
-                              : lv->stage[s][p];
+  for (s = 0, o = 1; s < 4; ++s, o *= 2) {
+    lv->stage[s][p] = total;
+    if (p >= o) total = GPURED__N(combine_one)(kernel, lv->stage[s][p - o], total);
+  }
+  lv->stage[4][p] = total;
   return lv->count == GPURED__LANES;
 }
 
-/* Level 1 and above of a tile: `totals` of the groups of up to 16 blocks become H_1, `tops` H_2. */
-GPURED__INLINE void GPURED__N(scan_totals)(int kernel, GPURED__T *totals, GPURED__T *tops,
-                                           int64_t blocks) {
-  int64_t b;
-  for (b = 0; b < GPURED__LANES; ++b) {
-    if (b < blocks) GPURED__N(group_in_place)(kernel, totals + b * GPURED__LANES);
-    tops[b] =
-        b < blocks ? totals[b * GPURED__LANES + GPURED__LANES - 1] : GPURED__N(nothing)(kernel);
+/* Adds the total of a block (level 0), of a tile (1), and so on; nothing is pending below. */
+GPURED__INLINE void GPURED__N(carry_add)(int kernel, GPURED__N(carry) * c, int level,
+                                         GPURED__T total) {
+  GPURED__N(level) *lv = c->levels;
+  int k = level;
+  while (GPURED__N(level_add)(kernel, &lv[k], total)) {
+    total = lv[k].stage[4][GPURED__LANES - 1];
+    ++k;
   }
-  GPURED__N(group_in_place)(kernel, tops);
+  for (; k > 0; --k) { /* completed levels begin a new group */
+    lv[k - 1].before = GPURED__N(level_prefix)(kernel, &lv[k]);
+    lv[k - 1].count = 0;
+  }
 }
 
-/*
- * The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a
- * whole one. First H_0 of all blocks, then the few totals, then all results: so the waiting is for
- * the totals of the tile, not for those of each block.
- */
-GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, const GPURED__T *x,
-                                                     GPURED__T *y, int64_t n, GPURED__T before) {
-  GPURED__T h[GPURED__SCAN_TILE], totals[GPURED__BLOCK], tops[GPURED__LANES], full[GPURED__BLOCK],
-      e2;
-  const int64_t whole = n / GPURED__BLOCK, rest = n % GPURED__BLOCK, blocks = whole + (rest > 0);
-  int64_t b, i;
-  for (b = 0; b < whole; ++b) GPURED__N(scan_groups)
-  (kernel, x + b * GPURED__BLOCK, h + b * GPURED__BLOCK, totals + b * GPURED__LANES);
-  if (rest > 0) {
-    for (i = 0; i < GPURED__BLOCK; ++i)
-      full[i] = i < rest ? x[whole * GPURED__BLOCK + i] : GPURED__N(nothing)(kernel);
-    GPURED__N(scan_groups)(kernel, full, h + whole * GPURED__BLOCK, totals + whole * GPURED__LANES);
+/* Where results go. Past the caches, whole lines of memory leave and the rest waits for the next
+ * block. */
+enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
+typedef struct GPURED__N(scan_out) {
+  GPURED__T *y;
+  GPURED__T wait[GPURED__BLOCK + 2 * GPURED__N(line)];
+  int64_t held;
+} GPURED__N(scan_out);
+
+#if GPURED__PASS < 100
+/* Of `count` waiting results the whole lines leave; the first ones up to a line do so through the
+ * caches. */
+GPURED__INLINE void GPURED__N(scan_flow)(GPURED__N(scan_out) * o, int64_t count) {
+  const int64_t lead = (int64_t)((64 - (uintptr_t)o->y % 64) % 64 / sizeof(GPURED__T));
+  int64_t i = gpured__min_i64(lead, count);
+  if (i > 0) memcpy(o->y, o->wait, (size_t)i * sizeof(GPURED__T));
+  for (; i + GPURED__N(line) <= count; i += GPURED__W)
+    GPURED__N(stream)(o->y + i, GPURED__N(load)(o->wait + i));
+  o->y += i;
+  o->held = count - i;
+  if (i > 0) memmove(o->wait, o->wait + i, sizeof(GPURED__T) * GPURED__N(line));
+}
+#endif
+
+/* The last step of a block, `rest` elements being left of the line or its piece. Exclusive results
+ * are the inclusive ones one further, which the block behind does not mind: it has been read. */
+GPURED__INLINE void GPURED__N(scan_emit)(int kernel, unsigned how, GPURED__N(scan_block) * b,
+                                         int64_t rest, GPURED__N(carry) * c,
+                                         GPURED__N(scan_out) * o) {
+  const int64_t n = gpured__min_i64(rest, GPURED__BLOCK);
+  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0 && rest <= GPURED__BLOCK;
+  if (rest <= GPURED__BLOCK) {
+    GPURED__T last[GPURED__LANES], h[GPURED__LANES];
+    GPURED__N(pad_row)(h, b->h + n - 1, 1, b->h[0]);
+    GPURED__N(scan_join)(kernel, b->e[(n - 1) / GPURED__LANES], h, last);
+    c->last = last[0];
   }
-  GPURED__N(scan_totals)(kernel, totals, tops, blocks);
-  for (b = 0; b < blocks; ++b) {
-    e2 = b > 0 ? GPURED__N(combine_one)(kernel, before, tops[b - 1]) : before;
-    if (stream) /* beyond the cache: the next tile is fetched while this one is stored */
-      for (i = 0; i < GPURED__BLOCK; i += 64 / (int64_t)sizeof *x)
-        GPURED__PREFETCH(
-            (const void *)((uintptr_t)x + (size_t)(n + b * GPURED__BLOCK + i) * sizeof *x));
-    GPURED__N(scan_finish)
-    (kernel, stream, h + b * GPURED__BLOCK, totals + b * GPURED__LANES, e2,
-     b < whole ? y + b * GPURED__BLOCK : full);
+#if GPURED__PASS < 100
+  if (how & GPURED__SCAN_STREAM) {
+    GPURED__N(scan_finish)(kernel, b, n - shift, o->wait + o->held);
+    GPURED__N(scan_flow)(o, o->held + n - shift);
+    if (rest <= GPURED__BLOCK) memcpy(o->y, o->wait, (size_t)o->held * sizeof(GPURED__T));
+    return;
   }
-  if (rest > 0) memcpy(y + whole * GPURED__BLOCK, full, (size_t)rest * sizeof *y);
-  return tops[GPURED__LANES - 1];
+#endif
+  GPURED__N(scan_finish)(kernel, b, n - shift, o->y);
+  o->y += n;
+}
+
+/* The scan of n elements that follow those in the carry; only the last ones of a line may be an
+ * incomplete block. */
+GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                               GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
+  const int64_t blocks = gpured__ceil_div(n, GPURED__BLOCK);
+  GPURED__N(scan_block) block[3], *read = block, *join = block + 1, *emit = block + 2, *next;
+  GPURED__N(scan_out) out;
+  int64_t j;
+  out.y = y;
+  out.held = 0;
+  for (j = 0; j < blocks + 2; ++j, next = emit, emit = join, join = read, read = next) {
+    const int64_t at = j * GPURED__BLOCK;
+    if (j < blocks)
+      GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
+    if (j > 0 && j <= blocks) {
+      GPURED__N(scan_prefixes)(kernel, join, GPURED__N(level_prefix)(kernel, c->levels));
+      GPURED__N(carry_add)(kernel, c, 0, join->totals[GPURED__LANES - 1]);
+    }
+    if (j == 1 && (how & GPURED_SCAN_EXCLUSIVE)) {
+      if (how & GPURED__SCAN_STREAM)
+        out.wait[out.held++] = c->last;
+      else
+        *out.y++ = c->last;
+    }
+    if (j > 1) GPURED__N(scan_emit)(kernel, how, emit, n - at + 2 * GPURED__BLOCK, c, &out);
+  }
+}
+
+/* Lines of n <= 256 elements each, which need no carry. */
+GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                                int64_t x_step, GPURED__T *y, int64_t y_step,
+                                                int64_t rows, int64_t n, GPURED__T empty) {
+  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
+  GPURED__N(scan_block) b;
+  for (; rows > 0; --rows, x += x_step, y += y_step) {
+    GPURED__N(scan_groups)(kernel, x, n, &b);
+    GPURED__N(scan_prefixes)(kernel, &b, GPURED__N(nothing)(kernel));
+    if (shift) *y = empty;
+    GPURED__N(scan_finish)(kernel, &b, n - shift, y + shift);
+  }
 }
 
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
@@ -3110,85 +3182,188 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
 }
 #endif
 
-/* The total of a whole tile alone. */
-GPURED__INLINE GPURED__T GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x) {
+/* The totals of the blocks of a whole tile, and its own. */
+GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x, GPURED__T *blocks,
+                                                 GPURED__T *total) {
   GPURED__T totals[GPURED__BLOCK], v[GPURED__LANES];
   int b, i, count;
   for (b = 0; b < GPURED__LANES; ++b)
     GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, totals + b * GPURED__LANES);
-  GPURED__N(group_totals)(kernel, totals, v);
+  GPURED__N(group_totals)(kernel, totals, blocks);
+  memcpy(v, blocks, sizeof v);
   for (count = GPURED__LANES / 2; count > 0; count /= 2)
     for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
-  return v[0];
+  *total = v[0];
 }
 
-GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, void *out, int64_t n,
-                                       const void *before, void *total) {
-  const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T *y = (GPURED__T *)out, sum, e;
-  (void)stream;
-  memcpy(&e, before, sizeof e);
-  switch (kernel) {
-#if (GPURED__PASS < 100 || GPURED__PASS > 200) && GPURED__WIDTH != 0
-    case GPURED__MUL:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, 0, x, y, n, e);
-      break;
-    case GPURED__MIN:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, 0, x, y, n, e);
-      break;
-    case GPURED__MAX:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, 0, x, y, n, e);
-      break;
-    case GPURED__ADD:
-      sum = GPURED__N(scan_tile_inline)(GPURED__ADD, stream, x, y, n, e);
-      break;
-#endif
-    default:
-      sum = GPURED__N(scan_tile_inline)(kernel, 0, x, y, n, e);
+/* A copy for each operation, where vectors make it faster. */
+#if GPURED__PASS < 100 && GPURED__WIDTH != 0
+#define GPURED__WITH_SCAN(kernel, function, ...)      \
+  switch (kernel) {                                   \
+    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__); \
+    default:                                          \
+      function(GPURED__ADD, __VA_ARGS__);             \
   }
+#else
+#define GPURED__WITH_SCAN(kernel, function, ...) function(kernel, __VA_ARGS__);
+#endif
+
+GPURED__FUNC void GPURED__N(scan_run)(int kernel, unsigned how, const void *in, void *out,
+                                      int64_t n, void *carry) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_run_inline), how, x, y, n, c)
 #if GPURED__X86
-  if (stream) _mm_sfence(); /* other threads may look at what went past the cache */
+  if (how & GPURED__SCAN_STREAM) _mm_sfence(); /* other threads may look at what left */
 #endif
-  memcpy(total, &sum, sizeof sum);
 }
 
-GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *total) {
+GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in, int64_t x_step,
+                                       void *out, int64_t y_step, int64_t rows, int64_t n,
+                                       const void *empty) {
   const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T sum = kernel == GPURED__ADD ? GPURED__N(scan_total_inline)(GPURED__ADD, x)
-                                        : GPURED__N(scan_total_inline)(kernel, x);
-  memcpy(total, &sum, sizeof sum);
+  GPURED__T *y = (GPURED__T *)out, z;
+  memcpy(&z, empty, sizeof z);
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_rows_inline), how, x, x_step, y, y_step, rows, n, z)
 }
 
-/* The levels above the tiles. `start` clears them; `next` gives E_3 of the next tile; `add` takes
- * its total. */
-GPURED__FUNC void GPURED__N(carry_start)(int kernel, void *carry) {
-  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
+GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *blocks, void *total) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *b = (GPURED__T *)blocks, *t = (GPURED__T *)total;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_total_inline), x, b, t)
+}
+
+GPURED__FUNC void GPURED__N(scan_start)(int kernel, void *carry, const void *empty) {
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
   int k;
+  memcpy(&c->last, empty, sizeof c->last);
   for (k = 0; k < GPURED__CARRY_LEVELS; ++k) {
-    lv[k].before = GPURED__N(nothing)(kernel);
-    lv[k].count = 0;
+    c->levels[k].before = GPURED__N(nothing)(kernel);
+    c->levels[k].count = 0;
   }
 }
 
-GPURED__FUNC void GPURED__N(carry_next)(int kernel, void *carry, void *before) {
-  GPURED__T e = GPURED__N(level_prefix)(kernel, (GPURED__N(level) *)carry);
-  memcpy(before, &e, sizeof e);
+GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const void *total) {
+  GPURED__T t;
+  memcpy(&t, total, sizeof t);
+  GPURED__N(carry_add)(kernel, (GPURED__N(carry) *)carry, level, t);
 }
 
-GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *total) {
-  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
-  GPURED__T sum;
-  int k = 0;
-  memcpy(&sum, total, sizeof sum);
-  while (GPURED__N(level_add)(kernel, &lv[k], sum)) {
-    sum = lv[k].stage[4][GPURED__LANES - 1];
-    ++k;
+#if GPURED__PASS < 100
+/*
+ * Lines side by side: a row is the same position in each of `width` of them. 16 rows are a group,
+ * in one vector a row. Rows of slots: E_1 of the group, the last result, what is read and what is
+ * written beyond the end; then for each level the 15 values the doubling looks back at, and E of
+ * the level above.
+ */
+GPURED__INLINE GPURED__T *GPURED__N(slot)(const gpured__scan_strip *st, int level, int slot) {
+  return (GPURED__T *)st->slots + (4 + level * GPURED__LANES + slot) * st->width;
+}
+
+/* Adds the totals of a group in W columns; makes E_1 of the next one. */
+GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *st, int64_t column,
+                                         GPURED__V total) {
+  GPURED__V sum = total, e;
+  GPURED__T *at;
+  int k, o, p;
+  for (k = 0;; ++k) {
+    p = st->count[k];
+    for (o = 1; o < GPURED__LANES; o *= 2, total = sum) {
+      at = GPURED__N(slot)(st, k, o - 1 + (p & (o - 1))) + column;
+      if (p >= o) sum = GPURED__N(combine)(kernel, GPURED__N(load)(at), total);
+      GPURED__N(store)(at, total);
+    }
+    if (p < GPURED__LANES - 1) break;
   }
-  for (; k > 0; --k) { /* completed levels begin a new group */
-    lv[k - 1].before = GPURED__N(level_prefix)(kernel, &lv[k]);
-    lv[k - 1].count = 0;
+  e = GPURED__N(combine)
+  (kernel, GPURED__N(load)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + column), sum);
+  for (; k > 0; --k)
+    GPURED__N(store)(GPURED__N(slot)(st, k - 1, GPURED__LANES - 1) + column, e);
+  GPURED__N(store)((GPURED__T *)st->slots + column, e);
+}
+
+/* The results of one group in W columns, from its rows. */
+GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                            int64_t column, GPURED__V *v, GPURED__T *const *y) {
+  GPURED__T *slots = (GPURED__T *)st->slots + column;
+  const GPURED__V e = GPURED__N(load)(slots);
+  GPURED__V last;
+  int p;
+  GPURED__UNROLL
+  for (p = 0; p < GPURED__LANES; ++p)
+    v[p] = GPURED__N(canonical)(GPURED__N(combine)(kernel, e, v[p]));
+  if (how & GPURED_SCAN_EXCLUSIVE) {
+    last = GPURED__N(load)(slots + st->width);
+    GPURED__N(store)(slots + st->width, v[GPURED__LANES - 1]);
+    GPURED__UNROLL
+    for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
+    v[0] = last;
+  }
+  if (how & GPURED__SCAN_STREAM) {
+    GPURED__UNROLL
+    for (p = 0; p < GPURED__LANES; ++p) GPURED__N(stream)(y[p] + column, v[p]);
+  } else {
+    GPURED__UNROLL
+    for (p = 0; p < GPURED__LANES; ++p) GPURED__N(store)(y[p] + column, v[p]);
   }
 }
+
+/* Rows that follow those before; all but the last ones of the lines are whole groups. */
+GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpured__scan_strip *st,
+                                                 const GPURED__T *x, int64_t x_step, GPURED__T *y,
+                                                 int64_t y_step, int64_t rows) {
+  const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
+  GPURED__T *to[GPURED__LANES], *spare = (GPURED__T *)st->slots + 3 * st->width;
+  GPURED__V v[GPURED__LANES], total;
+  int64_t c;
+  int o, p;
+  for (; rows > 0; rows -= GPURED__LANES) {
+    for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
+      from[p] = p < rows ? x : none;
+      to[p] = p < rows ? y : spare;
+    }
+    --st->groups;
+    for (c = 0; c < st->width; c += GPURED__W) {
+      GPURED__UNROLL
+      for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(load)(from[p] + c);
+      GPURED__UNROLL
+      for (o = 1; o < GPURED__LANES; o *= 2) {
+        GPURED__UNROLL
+        for (p = GPURED__LANES - 1; p >= o; --p)
+          v[p] = GPURED__N(combine)(kernel, v[p - o], v[p]);
+      }
+      total = v[GPURED__LANES - 1];
+      GPURED__N(strip_finish)(kernel, how, st, c, v, to);
+      if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
+    }
+    for (o = 0; o < st->levels && ++st->count[o] == GPURED__LANES; ++o) st->count[o] = 0;
+  }
+}
+
+GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_strip *st,
+                                        const void *in, int64_t x_step, void *out, int64_t y_step,
+                                        int64_t rows) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_strip_inline), how, st, x, x_step, y, y_step, rows)
+#if GPURED__X86
+  if (how & GPURED__SCAN_STREAM) _mm_sfence();
+#endif
+}
+
+GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st,
+                                              const void *empty) {
+  GPURED__T *slots = (GPURED__T *)st->slots, z;
+  int64_t i, size = (4 + st->levels * GPURED__LANES) * st->width;
+  memcpy(&z, empty, sizeof z);
+  for (i = 0; i < size; ++i) slots[i] = GPURED__N(nothing)(kernel);
+  for (i = 0; i < st->width; ++i) slots[st->width + i] = z;
+  memset(st->count, 0, sizeof st->count);
+}
+#endif
 
 #if GPURED__PASS < 100
 /* ---- 10.7  GEMM-reduce ---- */
@@ -3734,25 +3909,18 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__ESIZE};
 #endif
 
-/* Between elements of the accumulator's type and elements of a scan: the same thing, pairs, or
- * several. */
+#if GPURED__PASS > 100
+/* Numbers as pairs, and back. */
 GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100 || GPURED__PASS > 200
-  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
-#else
   GPURED__T *y = (GPURED__T *)out;
   int64_t i;
   for (i = 0; i < n; ++i) {
     memcpy(&y[i].m, (const char *)in + (size_t)i * sizeof y->m, sizeof y->m);
     y[i].s = 1;
   }
-#endif
 }
 
 GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100 || GPURED__PASS > 200
-  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
-#else
   const GPURED__T *x = (const GPURED__T *)in;
   int64_t i;
   for (i = 0; i < n; ++i) {
@@ -3760,12 +3928,28 @@ GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
     if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m)) e.m = e.m + GPURED__M(log)(e.s);
     memcpy((char *)out + (size_t)i * sizeof e.m, &e.m, sizeof e.m);
   }
-#endif
 }
+#endif
 
 static const gpured__scan_kernels GPURED__N(scan_kernels) = {
-    GPURED__N(scan_tile), GPURED__N(scan_total), GPURED__N(carry_start), GPURED__N(carry_next),
-    GPURED__N(carry_add), GPURED__N(expand),     GPURED__N(collapse),    sizeof(GPURED__T)};
+    GPURED__N(scan_run),
+    GPURED__N(scan_rows),
+    GPURED__N(scan_total),
+    GPURED__N(scan_start),
+    GPURED__N(scan_add),
+#if GPURED__PASS < 100
+    GPURED__N(scan_strip),
+    GPURED__N(scan_strip_start),
+    NULL,
+    NULL,
+#else
+    NULL,
+    NULL,
+    GPURED__N(expand),
+    GPURED__N(collapse),
+#endif
+    sizeof(GPURED__T),
+    sizeof(GPURED__N(carry))};
 
 #undef GPURED__PASS
 #undef GPURED__T
@@ -3787,6 +3971,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #undef GPURED__UNROLL
 #undef GPURED__CASE
 #undef GPURED__WITH_KERNEL
+#undef GPURED__WITH_SCAN
 #undef GPURED__SIGN
 #undef GPURED__CONST
 #undef GPURED__CONST_U
@@ -3866,10 +4051,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
              &gpured__kernels_u64_##level },                                                   \
              {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level,            \
               &gpured__scan_kernels_u64_##level },                                             \
-              {&gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL }, { \
-      &gpured__scan_kernels_v32_##level, &gpured__scan_kernels_v64_##level,                    \
-          &gpured__scan_kernels_vu64_##level                                                   \
-    }                                                                                          \
+              {&gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL }    \
   }
 
 typedef struct gpured__level {
@@ -3877,7 +4059,6 @@ typedef struct gpured__level {
   const gpured__kernels *kernels[GPURED__TYPES];
   const gpured__scan_kernels *scan[GPURED__TYPES];
   const gpured__scan_kernels *scan_lse[GPURED__TYPES];
-  const gpured__scan_kernels *scan_wide[GPURED__TYPES];
 } gpured__level;
 
 /* From the plainest to the widest. */
@@ -4427,40 +4608,46 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
 /* 14  Scan                                                                                       */
 /* ============================================================================================== */
 /*
- * A line is scanned in tiles of 4096. Lines run in parallel, several side by side where they lie
- * so; a long line alone is cut into pieces that fit the cache: the threads find the totals of the
- * tiles of one, wait for each other once, and scan the tiles, everything before them known.
- * Exclusive results are the inclusive ones stored one further, so the last of a tile is kept for
- * the next.
+ * A line is scanned piece by piece, with a carry from one to the next (section 10.6): from memory
+ * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
+ * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
+ * long line alone is cut into pieces that fit a thread's cache: the threads find the totals of
+ * theirs, take over the carry in the order of the pieces, and scan.
  */
-enum { GPURED__PIECE_TILES = 1024, GPURED__THREAD_TILES = 16, GPURED__STREAM_BYTES = 8 << 20 };
+enum {
+  GPURED__SCAN_CHUNK = 1024,
+  GPURED__SCAN_SHORT = GPURED__BLOCK,
+  GPURED__PIECE_TILES = 16,
+  GPURED__TASK_BYTES = 64 * 1024,
+  GPURED__STREAM_BYTES = 8 << 20,
+  GPURED__STRIP_BYTES = 1024,
+  GPURED__STRIP_SLOTS = 68 * GPURED__STRIP_BYTES,
+  GPURED__CARRY_BYTES = (GPURED__CARRY_LEVELS * 82 + 1) * 16 /* for elements of up to 16 bytes */
+};
 
 typedef struct gpured__scan_job {
   const gpured__plan *p;
   const gpured__kernels *k;
   const gpured__scan_kernels *s;
-  int side;   /* lines that are scanned side by side */
-  int direct; /* are elements read and written where they lie? */
-  int stream; /* past the cache? */
-  int rows;   /* side by side: is a row of them the same bytes in memory? */
+  unsigned how;
+  int direct;      /* are elements read and written where they lie? */
+  int packed;      /* are lines one after the other in memory, without gaps? */
+  int64_t side;    /* lines of a task, along the last kept axis */
+  int levels;      /* above the groups of 16 */
+  double empty[2]; /* the result for nothing, as an element of the scan */
 } gpured__scan_job;
 
-/* A line, or several side by side: where they begin. */
+/* Where the lines of a task begin, and how many there are. */
 typedef struct gpured__scan_lines {
   const char *in;
   char *out;
   int64_t count;
 } gpured__scan_lines;
 
-/* Room for one tile of any element, at the alignment of the widest vector. */
-typedef union gpured__scan_buffer {
-  double align;
-  unsigned char bytes[GPURED__SCAN_TILE * 64 + 64];
-} gpured__scan_buffer;
-
-GPURED__INLINE void *gpured__scan_align(gpured__scan_buffer *b) {
-  return b->bytes + (64 - (uintptr_t)b->bytes % 64) % 64;
-}
+/* Memory for what is kept from one piece of a line to the next. */
+typedef struct gpured__scan_carry {
+  double bytes[GPURED__CARRY_BYTES / 8];
+} gpured__scan_carry;
 
 /* The lines of task `index`: job->side of them along the last kept axis. */
 GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, int64_t index) {
@@ -4477,274 +4664,317 @@ GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, i
   return l;
 }
 
-/* n rows of `bytes` bytes whose distances are given; a constant size makes each copy one
- * instruction. */
-GPURED__FUNC void gpured__copy_rows(char *dst, int64_t dst_step, const char *src, int64_t src_step,
-                                    size_t bytes, int64_t n) {
-  if (bytes == 64)
-    for (; n > 0; --n, dst += dst_step, src += src_step) {
-      if (n > 24) GPURED__PREFETCH(src + 24 * src_step);
-      if (n > 24) GPURED__PREFETCH_WRITE(dst + 24 * dst_step);
-      memcpy(dst, src, 64);
-    }
-  else if (bytes == 32)
-    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, 32);
-  else
-    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, bytes);
+/* The address `count` elements further along an axis. */
+GPURED__INLINE const char *gpured__scan_in(const gpured__plan *p, const gpured__axis *axis,
+                                           const char *in, int64_t count) {
+  return in + count * axis->stride[GPURED__IN] * (int64_t)gpured__dtype_size(p->in_dtype);
 }
 
-/* Elements [start, start + n) of the lines as elements of the scan. */
-GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                    int64_t start, int64_t n, void *dst) {
+GPURED__INLINE char *gpured__scan_out(const gpured__plan *p, const gpured__axis *axis, char *out,
+                                      int64_t count) {
+  return out + count * axis->stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype);
+}
+
+/* n <= 1024 elements along an axis as elements of the scan, and results back. */
+GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__axis *axis,
+                                    const char *in, int64_t n, void *dst) {
+  double values[GPURED__SCAN_CHUNK];
+  void *to = job->s->expand ? values : dst;
+  job->k->fetch(to, in, job->p->in_dtype, axis->stride[GPURED__IN], n, job->p->fetch);
+  if (job->s->expand) job->s->expand(dst, values, n);
+}
+
+GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__axis *axis, char *out,
+                                   int64_t n, const void *results) {
+  double values[GPURED__SCAN_CHUNK];
+  const void *from = job->s->collapse ? values : results;
+  if (job->s->collapse) job->s->collapse(values, results, n);
+  job->k->put(out, job->p->out_dtype, axis->stride[GPURED__OUT], from, n, job->p->fetch);
+}
+
+/* n elements that follow those in the carry. */
+GPURED__FUNC void gpured__scan_range(const gpured__scan_job *job, const char *in, char *out,
+                                     int64_t n, void *carry) {
   const gpured__plan *p = job->p;
-  const int64_t stride = p->line[0].stride[GPURED__IN],
-                size = (int64_t)gpured__dtype_size(p->in_dtype);
-  const char *in = l->in + start * stride * size;
-  double values[GPURED__SCAN_TILE];
-  int64_t i;
-  if (job->side == 1) {
-    job->k->fetch(values, in, p->in_dtype, stride, n, p->fetch);
-    job->s->expand(dst, values, n);
-    return;
-  }
-  if (job->rows && l->count == job->side) {
-    gpured__copy_rows((char *)dst, (int64_t)job->s->size, in, stride * size, job->s->size, n);
-    return;
-  }
-  if (l->count < job->side) memset(dst, 0, (size_t)n * job->s->size);
-  for (i = 0; i < n; ++i)
-    job->k->fetch((char *)dst + (size_t)i * job->s->size, in + i * stride * size, p->in_dtype,
-                  p->kept[p->kept_count - 1].stride[GPURED__IN], l->count, p->fetch);
-}
-
-/* Stores n elements of the scan as the results from element `start` on. */
-GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                   int64_t start, int64_t n, const void *results) {
-  const gpured__plan *p = job->p;
-  const int64_t stride = p->line[0].stride[GPURED__OUT],
-                size = (int64_t)gpured__dtype_size(p->out_dtype);
-  char *out = l->out + start * stride * size;
-  double values[GPURED__SCAN_TILE];
-  int64_t i;
-  if (job->side == 1) {
-    job->s->collapse(values, results, n);
-    job->k->put(out, p->out_dtype, stride, values, n, p->fetch);
-    return;
-  }
-  if (job->rows && l->count == job->side) {
-    gpured__copy_rows(out, stride * size, (const char *)results, (int64_t)job->s->size,
-                      job->s->size, n);
-    return;
-  }
-  for (i = 0; i < n; ++i)
-    job->k->put(out + i * stride * size, p->out_dtype,
-                p->kept[p->kept_count - 1].stride[GPURED__OUT],
-                (const char *)results + (size_t)i * job->s->size, l->count, p->fetch);
-}
-
-/* The exclusive result of the first element of the lines. */
-GPURED__FUNC void gpured__scan_put_nothing(const gpured__scan_job *job,
-                                           const gpured__scan_lines *l) {
-  gpured__plan empty = *job->p;
-  if (job->side > 1) {
-    empty.kept[0] = empty.kept[empty.kept_count - 1];
-    empty.kept[0].n = l->count;
-  }
-  empty.kept_count = job->side > 1;
-  empty.outputs = l->count;
-  empty.out = l->out;
-  gpured__store_empty(&empty, job->k);
-}
-
-/* Results of [start, start + n), n <= 4096. Exclusive ones begin with `before`, the inclusive one
- * before them, if it is known; `last` receives the last inclusive one. */
-GPURED__FUNC void gpured__scan_store(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                     int64_t start, int64_t n, const char *results,
-                                     const void *before, void *last) {
-  if (job->p->flags & GPURED_SCAN_EXCLUSIVE) {
-    if (start == 0)
-      gpured__scan_put_nothing(job, l);
-    else if (before)
-      gpured__scan_put(job, l, start, 1, before);
-    gpured__scan_put(job, l, start + 1, n - 1, results);
-  } else {
-    gpured__scan_put(job, l, start, n, results);
-  }
-  memcpy(last, results + (size_t)(n - 1) * job->s->size, job->s->size);
-}
-
-/* One tile: from memory to memory where that is possible, through a buffer otherwise. */
-GPURED__FUNC void gpured__scan_one_tile(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                        int64_t start, const void *before, void *total,
-                                        const void *previous, void *last) {
-  const gpured__plan *p = job->p;
-  const int64_t n = gpured__min_i64(GPURED__SCAN_TILE, p->n - start), size = (int64_t)job->s->size;
-  gpured__scan_buffer buffer;
-  char *tile = (char *)gpured__scan_align(&buffer);
+  double chunk[2 * GPURED__SCAN_CHUNK];
+  int64_t at, len;
   if (job->direct) {
-    job->s->tile(p->kernel, job->stream, l->in + start * size, l->out + start * size, n, before,
-                 total);
+    job->s->run(p->kernel, job->how, in, out, n, carry);
     return;
   }
-  gpured__scan_load(job, l, start, n, tile);
-  job->s->tile(p->kernel, 0, tile, tile, n, before, total);
-  gpured__scan_store(job, l, start, n, tile, previous, last);
+  for (at = 0; at < n; at += len) {
+    len = gpured__min_i64(GPURED__SCAN_CHUNK, n - at);
+    gpured__scan_load(job, p->line, gpured__scan_in(p, p->line, in, at), len, chunk);
+    job->s->run(p->kernel, job->how, chunk, chunk, len, carry);
+    gpured__scan_put(job, p->line, gpured__scan_out(p, p->line, out, at), len, chunk);
+  }
 }
 
-/* Room for the levels above the tiles, and for single elements, of any kind. */
-typedef struct gpured__scan_carry {
-  double levels[GPURED__CARRY_BYTES / 8 + 8];
-} gpured__scan_carry;
-
-GPURED__INLINE void *gpured__carry_align(gpured__scan_carry *c) {
-  char *p = (char *)c->levels;
-  return p + (64 - (uintptr_t)p % 64) % 64;
-}
-
-/* One task: whole lines by one thread. */
+/* One task: long lines, one by one. */
 GPURED__FUNC void gpured__scan_task(void *context, int64_t index, int thread) {
   const gpured__scan_job *job = (const gpured__scan_job *)context;
   const gpured__scan_lines l = gpured__scan_find(job, index);
-  const int kernel = job->p->kernel;
-  gpured__scan_carry room;
-  void *carry = gpured__carry_align(&room);
-  double before[8], total[8], last[8] = {0};
-  int64_t start;
+  gpured__scan_carry carry;
   (void)thread;
-  job->s->start(kernel, carry);
-  for (start = 0; start < job->p->n; start += GPURED__SCAN_TILE) {
-    job->s->next(kernel, carry, before);
-    gpured__scan_one_tile(job, &l, start, before, total, last, last);
-    if (start + GPURED__SCAN_TILE < job->p->n) job->s->add(kernel, carry, total);
+  job->s->start(job->p->kernel, &carry, job->empty);
+  gpured__scan_range(job, l.in, l.out, job->p->n, &carry);
+}
+
+/* One task: lines of at most a block; through the buffer as many as fit, if they are packed. */
+GPURED__FUNC void gpured__scan_short_task(void *context, int64_t index, int thread) {
+  const gpured__scan_job *job = (const gpured__scan_job *)context;
+  const gpured__plan *p = job->p;
+  const gpured__scan_lines l = gpured__scan_find(job, index);
+  const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0);
+  const int64_t n = p->n;
+  double chunk[2 * GPURED__SCAN_CHUNK];
+  int64_t at, len;
+  (void)thread;
+  if (job->direct) {
+    job->s->rows(p->kernel, job->how, l.in, across->stride[GPURED__IN], l.out,
+                 across->stride[GPURED__OUT], l.count, n, job->empty);
+    return;
   }
+  for (at = 0; at < l.count; at += len) {
+    len = job->packed ? gpured__min_i64(GPURED__SCAN_CHUNK / n, l.count - at) : 1;
+    gpured__scan_load(job, p->line, gpured__scan_in(p, across, l.in, at), len * n, chunk);
+    job->s->rows(p->kernel, job->how, chunk, n, chunk, n, len, n, job->empty);
+    gpured__scan_put(job, p->line, gpured__scan_out(p, across, l.out, at), len * n, chunk);
+  }
+}
+
+/* ---- Lines side by side ---- */
+
+GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__scan_strip *st,
+                                          const char *in, char *out, int64_t count) {
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  double rows[GPURED__LANES * GPURED__STRIP_BYTES / 8];
+  const int64_t step = st->width * (int64_t)job->s->size;
+  int64_t at, r, n;
+  memset(rows, 0, (size_t)(GPURED__LANES * step));
+  for (at = 0; at < p->n; at += n) {
+    n = gpured__min_i64(GPURED__LANES, p->n - at);
+    for (r = 0; r < n; ++r)
+      gpured__scan_load(job, across, gpured__scan_in(p, p->line, in, at + r), count,
+                        (char *)rows + r * step);
+    job->s->strip(p->kernel, job->how & GPURED_SCAN_EXCLUSIVE, st, rows, st->width, rows, st->width,
+                  n);
+    for (r = 0; r < n; ++r)
+      gpured__scan_put(job, across, gpured__scan_out(p, p->line, out, at + r), count,
+                       (const char *)rows + r * step);
+  }
+}
+
+/* `count` columns: from memory to memory, or through a buffer of 16 rows. */
+GPURED__FUNC void gpured__scan_columns(const gpured__scan_job *job, const char *in, char *out,
+                                       int64_t count, int direct) {
+  const gpured__plan *p = job->p;
+  const int64_t lane = 64 / (int64_t)job->s->size;
+  double slots[GPURED__STRIP_SLOTS / 8 + 8];
+  gpured__scan_strip st;
+  st.slots = (char *)slots + (64 - (uintptr_t)slots % 64) % 64;
+  st.width = gpured__ceil_div(count, lane) * lane;
+  st.levels = job->levels;
+  st.groups = gpured__ceil_div(p->n, GPURED__LANES);
+  job->s->strip_start(p->kernel, &st, job->empty);
+  if (direct)
+    job->s->strip(p->kernel, job->how, &st, in, p->line[0].stride[GPURED__IN], out,
+                  p->line[0].stride[GPURED__OUT], p->n);
+  else
+    gpured__scan_strip_rows(job, &st, in, out, count);
+}
+
+GPURED__FUNC void gpured__scan_strip_task(void *context, int64_t index, int thread) {
+  const gpured__scan_job *job = (const gpured__scan_job *)context;
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  const gpured__scan_lines l = gpured__scan_find(job, index);
+  const int64_t whole = job->direct ? l.count - l.count % (64 / (int64_t)job->s->size) : 0;
+  (void)thread;
+  if (whole > 0) gpured__scan_columns(job, l.in, l.out, whole, 1);
+  if (whole < l.count)
+    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, whole),
+                         gpured__scan_out(p, across, l.out, whole), l.count - whole, 0);
 }
 
 /* ---- One line by all threads ---- */
 
 #if GPURED__OPENMP
-typedef struct gpured__scan_shared {
-  double totals[2][GPURED__PIECE_TILES]
-               [2]; /* of two pieces in turn, so that one wait for each is enough */
-  double last[GPURED__PIECE_TILES][2]; /* the last result of each tile (exclusive) */
-} gpured__scan_shared;
+/* The totals of the tiles of a piece; of the last tile also those of the blocks, and the elements
+ * of the last block. */
+typedef struct gpured__scan_piece {
+  int64_t tiles;
+  double totals[GPURED__PIECE_TILES][2], blocks[GPURED__LANES][2], end[GPURED__BLOCK][2];
+} gpured__scan_piece;
 
-/* The total of a tile. The last tile of a line may be short, and its total is not needed. */
-GPURED__FUNC void gpured__scan_find_total(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                          int64_t start, void *total) {
-  gpured__scan_buffer buffer;
-  char *tile = (char *)gpured__scan_align(&buffer);
-  if (job->p->n - start < GPURED__SCAN_TILE) return;
-  if (job->direct) {
-    job->s->total(job->p->kernel, l->in + start * (int64_t)job->s->size, total);
-    return;
-  }
-  gpured__scan_load(job, l, start, GPURED__SCAN_TILE, tile);
-  job->s->total(job->p->kernel, tile, total);
-}
-
-/* Exclusive: the first result of each tile of a piece is the last inclusive one of the tile before.
- */
-GPURED__FUNC void gpured__scan_put_firsts(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                          gpured__scan_shared *shared, int64_t base, int64_t first,
-                                          int64_t end, const double *previous) {
-  int64_t t;
-  for (t = first; t < end; ++t)
-    if (base + t > 0)
-      gpured__scan_put(job, l, base + t * GPURED__SCAN_TILE, 1,
-                       t > 0 ? shared->last[t - 1] : previous);
-}
-
-/* The part of one thread; every thread carries the totals of all, which are few. */
-GPURED__FUNC void gpured__scan_part(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                    gpured__scan_shared *shared, int thread, int threads) {
+GPURED__FUNC void gpured__scan_totals(const gpured__scan_job *job, const char *in,
+                                      gpured__scan_piece *piece) {
   const gpured__plan *p = job->p;
-  const int64_t piece =
-      gpured__min_i64(GPURED__PIECE_TILES, (int64_t)threads * GPURED__THREAD_TILES);
-  gpured__scan_carry room;
-  void *carry = gpured__carry_align(&room);
-  double before[8], ignored[8], previous[2] = {0, 0};
-  int64_t base, first, end, t, tiles, at;
-  int turn = 0;
-  job->s->start(p->kernel, carry);
-  for (base = 0; base < p->n; base += piece * GPURED__SCAN_TILE, turn = !turn) {
-    tiles = gpured__min_i64(piece, gpured__ceil_div(p->n - base, GPURED__SCAN_TILE));
-    first = tiles * thread / threads;
-    end = tiles * (thread + 1) / threads;
-    for (t = first; t < end; ++t)
-      gpured__scan_find_total(job, l, base + t * GPURED__SCAN_TILE, shared->totals[turn][t]);
-#pragma omp barrier
-    for (t = 0; t < tiles; ++t) {
-      at = base + t * GPURED__SCAN_TILE;
-      job->s->next(p->kernel, carry, before);
-      if (t >= first && t < end)
-        gpured__scan_one_tile(job, l, at, before, ignored, NULL, shared->last[t]);
-      if (at + GPURED__SCAN_TILE < p->n) job->s->add(p->kernel, carry, shared->totals[turn][t]);
+  const size_t size = job->s->size;
+  double tile[2 * GPURED__SCAN_TILE];
+  const char *x = NULL;
+  int64_t t, i;
+  for (t = 0; t < piece->tiles; ++t) {
+    x = gpured__scan_in(p, p->line, in, t * GPURED__SCAN_TILE);
+    if (!job->direct) {
+      for (i = 0; i < GPURED__SCAN_TILE; i += GPURED__SCAN_CHUNK)
+        gpured__scan_load(job, p->line, gpured__scan_in(p, p->line, x, i), GPURED__SCAN_CHUNK,
+                          (char *)tile + (size_t)i * size);
+      x = (const char *)tile;
     }
-    if (!(p->flags & GPURED_SCAN_EXCLUSIVE)) continue;
-#pragma omp barrier
-    gpured__scan_put_firsts(job, l, shared, base, first, end, previous);
-    memcpy(previous, shared->last[tiles - 1], sizeof previous);
+    job->s->total(p->kernel, x, piece->blocks, piece->totals[t]);
   }
+  memcpy(piece->end, x + (GPURED__SCAN_TILE - GPURED__BLOCK) * size, GPURED__BLOCK * size);
+}
+
+/* Moves the carry behind a piece. Its last result, with which the exclusive results of the next
+ * piece begin, follows from its last block alone, once all totals before that are known. */
+GPURED__FUNC void gpured__scan_pass(const gpured__scan_job *job, gpured__scan_piece *piece,
+                                    gpured__scan_carry *carry) {
+  const int kernel = job->p->kernel;
+  const size_t size = job->s->size;
+  gpured__scan_carry end;
+  int64_t t, b;
+  for (t = 0; t < piece->tiles - 1; ++t) job->s->add(kernel, carry, 1, piece->totals[t]);
+  if (job->how & GPURED_SCAN_EXCLUSIVE) {
+    memcpy(&end, carry, job->s->carry);
+    for (b = 0; b < GPURED__LANES - 1; ++b)
+      job->s->add(kernel, &end, 0, (const char *)piece->blocks + (size_t)b * size);
+    job->s->run(kernel, 0, piece->end, piece->end, GPURED__BLOCK, &end);
+    memcpy(carry, &end, size);
+  }
+  job->s->add(kernel, carry, 1, piece->totals[t]);
 }
 
 GPURED__FUNC void gpured__scan_together(const gpured__scan_job *job, int64_t line, int threads) {
+  const gpured__plan *p = job->p;
   const gpured__scan_lines l = gpured__scan_find(job, line);
-  gpured__scan_shared shared;
+  const int64_t share = p->n / GPURED__SCAN_TILE / ((int64_t)threads * 4) + 1;
+  const int64_t tiles = gpured__min_i64(share, GPURED__PIECE_TILES);
+  const int64_t size = tiles * GPURED__SCAN_TILE, pieces = gpured__ceil_div(p->n, size);
+  gpured__scan_carry shared;
+  int64_t i;
+  job->s->start(p->kernel, &shared, job->empty);
 #pragma omp parallel num_threads(threads)
   {
     gpured__mode mode = gpured__mode_enter();
-    gpured__scan_part(job, &l, &shared, omp_get_thread_num(), omp_get_num_threads());
+    gpured__scan_carry carry;
+    gpured__scan_piece piece;
+#pragma omp for ordered schedule(static, 1)
+    for (i = 0; i < pieces; ++i) {
+      const char *in = gpured__scan_in(p, p->line, l.in, i * size);
+      char *out = gpured__scan_out(p, p->line, l.out, i * size);
+      piece.tiles = i < pieces - 1 ? tiles : 0;
+      if (piece.tiles > 0) gpured__scan_totals(job, in, &piece);
+#pragma omp ordered
+      {
+        memcpy(&carry, &shared, job->s->carry);
+        if (piece.tiles > 0) gpured__scan_pass(job, &piece, &shared);
+      }
+      gpured__scan_range(job, in, out, gpured__min_i64(size, p->n - i * size), &carry);
+    }
     gpured__mode_leave(mode);
   }
 }
 #endif
 
+/* ---- The choice ---- */
+
+/* The result for nothing, as what the kernels compute with. */
+GPURED__FUNC void gpured__scan_set_empty(gpured__scan_job *job) {
+  const gpured__plan *p = job->p;
+  double real, value = 0;
+  uint64_t integer;
+  gpured__empty_value(p, &integer, &real);
+  if (p->fetch == GPURED__BIAS) integer ^= (uint64_t)1 << 63;
+  if (p->acc == GPURED__U64 && p->kernel != GPURED__LSE)
+    memcpy(&value, &integer, sizeof integer);
+  else
+    job->k->fetch(&value, &real, GPURED_F64, 0, 1, GPURED__PLAIN);
+  memcpy(job->empty, &value, sizeof value);
+  if (job->s->expand) job->s->expand(job->empty, &value, 1);
+}
+
+/* Is everything that is written a whole number of lines of memory, at an address of such a line? */
+GPURED__FUNC int gpured__scan_aligned(const gpured__plan *p) {
+  const int64_t lane = 64 / (int64_t)gpured__dtype_size(p->out_dtype);
+  int i;
+  for (i = 0; i < p->kept_count - 1; ++i)
+    if (p->kept[i].stride[GPURED__OUT] % lane != 0) return 0;
+  return p->line[0].stride[GPURED__OUT] % lane == 0 && (uintptr_t)p->out % 64 == 0;
+}
+
 /* Lines that lie closer than the elements of one are scanned side by side: that kept axis goes
  * last. */
-GPURED__FUNC void gpured__choose_side(gpured__plan *p, gpured__scan_job *job,
-                                      const gpured__level *level) {
+GPURED__FUNC int gpured__choose_side(gpured__plan *p, gpured__scan_job *job, int threads) {
+  const int64_t lane = 64 / (int64_t)job->s->size;
   gpured__reduce_job strip;
-  if (p->kernel == GPURED__LSE) return;
+  int64_t width, bytes, tasks;
+  if (p->kernel == GPURED__LSE) return 0;
   gpured__choose_strip(p, &strip);
-  if (strip.strip < 4) return;
-  job->s = level->scan_wide[p->acc];
-  job->side = (int)(job->s->size / job->k->size);
+  if (strip.strip < 4) return 0;
+  for (width = gpured__ceil_div(p->n, GPURED__LANES); width > 1; ++job->levels)
+    width = gpured__ceil_div(width, GPURED__LANES);
+  bytes = GPURED__STRIP_SLOTS / (4 + GPURED__LANES * job->levels);
+  job->side = gpured__min_i64(bytes, GPURED__STRIP_BYTES) / 64 * lane;
+  width = p->kept[p->kept_count - 1].n;
+  tasks = gpured__ceil_div(threads, p->outputs / width); /* that the columns of one are cut into */
+  width = gpured__ceil_div(gpured__ceil_div(width, tasks), lane) * lane;
+  job->side = gpured__min_i64(job->side, width);
+  return 1;
+}
+
+/* How elements are read and written; `native`: the kernels work on what is in memory. */
+GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double bytes) {
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0),
+                     *along = strips ? across : p->line;
+  const size_t size = gpured__dtype_size(p->out_dtype);
+  const int native = gpured__is_native(p) && size == job->k->size &&
+                     gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
+  job->direct = native && p->kernel != GPURED__LSE && along->stride[GPURED__IN] == 1 &&
+                along->stride[GPURED__OUT] == 1;
+  job->packed = p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1 &&
+                across->stride[GPURED__IN] == p->n && across->stride[GPURED__OUT] == p->n;
+  if (job->direct && bytes > (double)GPURED__STREAM_BYTES &&
+      (strips ? gpured__scan_aligned(p) : (uintptr_t)p->out % size == 0))
+    job->how |= GPURED__SCAN_STREAM;
 }
 
 GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   const gpured__level *level = gpured__get_level();
   gpured__scan_job job;
-  int native;
-  int64_t tasks = p->outputs, width;
-  double bytes = (double)p->outputs * (double)p->n *
-                 (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
-  int threads = gpured__threads(o, bytes);
+  gpured__task task = gpured__scan_task;
+  int64_t tasks, width = 1;
+  const double line = (double)p->n * (double)(gpured__dtype_size(p->in_dtype) +
+                                              gpured__dtype_size(p->out_dtype));
+  int threads = gpured__threads(o, line * (double)p->outputs), strips = 0;
   if (p->outputs == 0 || p->n == 0) return;
+  memset(&job, 0, sizeof job);
   job.p = p;
   job.k = level->kernels[p->acc];
   job.s = p->kernel == GPURED__LSE ? level->scan_lse[p->acc] : level->scan[p->acc];
+  job.how = p->flags & GPURED_SCAN_EXCLUSIVE;
   job.side = 1;
-  if (threads == 1 || p->outputs >= threads) gpured__choose_side(p, &job, level);
-  native = gpured__is_native(p) && gpured__dtype_size(p->out_dtype) == job.k->size &&
-           gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
-  job.direct =
-      native && job.side == 1 && p->kernel != GPURED__LSE && !(p->flags & GPURED_SCAN_EXCLUSIVE) &&
-      (p->n == 1 || (p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1));
-  job.rows = native && job.side > 1 && p->kept[p->kept_count - 1].stride[GPURED__IN] == 1 &&
-             p->kept[p->kept_count - 1].stride[GPURED__OUT] == 1;
-  job.stream = job.direct && bytes > (double)GPURED__STREAM_BYTES && (uintptr_t)p->out % 64 == 0 &&
-               p->outputs == 1;
+  gpured__scan_set_empty(&job);
+  if (threads == 1 || p->outputs >= threads) strips = gpured__choose_side(p, &job, threads);
+  gpured__scan_prepare(&job, strips, line * (double)p->outputs);
 #if GPURED__OPENMP
   if (threads > 1 && p->outputs < threads && p->n >= 4 * GPURED__SCAN_TILE) {
     for (width = 0; width < p->outputs; ++width) gpured__scan_together(&job, width, threads);
     return;
   }
 #endif
-  if (job.side > 1) {
-    width = p->kept[p->kept_count - 1].n;
-    tasks = p->outputs / width * gpured__ceil_div(width, job.side);
+  if (strips) {
+    task = gpured__scan_strip_task;
+  } else if (p->n <= GPURED__SCAN_SHORT) {
+    task = gpured__scan_short_task;
+    if (p->kept_count > 0) job.side = (int64_t)((double)GPURED__TASK_BYTES / line) + 1;
   }
-  gpured__parallel_for(threads, tasks, gpured__scan_task, &job);
+  if (job.side > 1) width = p->kept[p->kept_count - 1].n;
+  tasks = p->outputs / width * gpured__ceil_div(width, job.side);
+  gpured__parallel_for(threads, tasks, task, &job);
 }
 
 /* ============================================================================================== */
