@@ -1577,6 +1577,15 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 #define GPURED__UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Some of it, for loops that only go through memory. */
+#if defined(__clang__)
+#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#elif GPURED__GNU
+#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
+#else
+#define GPURED__UNROLL_4
+#endif
+
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
@@ -2850,24 +2859,28 @@ typedef struct GPURED__N(scan_block) {
 GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V v) {
   GPURED__V out = v;
   switch (by) {
-#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 16
+#if GPURED__X86 && GPURED__WIDTH == 64 /* one instruction, which gcc does not find */
+#if GPURED__ESIZE == 4
+#define GPURED__UP(by) (GPURED__V) _mm512_alignr_epi32((__m512i)v, (__m512i)before, 16 - (by))
+#else
+#define GPURED__UP(by) (GPURED__V) _mm512_alignr_epi64((__m512i)v, (__m512i)before, 8 - (by))
+#endif
     case 1:
-      GPURED__SHUFFLE(out, before, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                      30);
+      out = GPURED__UP(1);
       break;
     case 2:
-      GPURED__SHUFFLE(out, before, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-                      29);
+      out = GPURED__UP(2);
       break;
     case 4:
-      GPURED__SHUFFLE(out, before, v, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
-                      27);
+      out = GPURED__UP(4);
       break;
+#if GPURED__ESIZE == 4
     case 8:
-      GPURED__SHUFFLE(out, before, v, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
+      out = GPURED__UP(8);
       break;
 #endif
-#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 8
+#undef GPURED__UP
+#elif GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 8
     case 1:
       GPURED__SHUFFLE(out, before, v, 7, 8, 9, 10, 11, 12, 13, 14);
       break;
@@ -2898,13 +2911,28 @@ GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V 
   return out;
 }
 
-/* The offset-doubling scan of one group in NV vectors, from the highest one down. */
-GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
+/* Vector i of the row at x, one element further up; nothing comes in from below the row. */
+GPURED__INLINE GPURED__V GPURED__N(load_up)(const GPURED__T *x, int i, GPURED__V none) {
+  if (i > 0) return GPURED__N(load)(x + i * GPURED__W - 1);
+#if GPURED__WIDTH
+  return GPURED__N(shifted)(1, none, GPURED__N(load)(x));
+#else
+  return none;
+#endif
+}
+
+/* The offset-doubling scan of one group from x to h, which may be x. Elements move up by one on
+ * their way from memory, where it costs nothing. */
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
-  GPURED__V below;
+  GPURED__V v[GPURED__NV], below;
   int o, i;
   GPURED__UNROLL
-  for (o = 1; o < 16; o *= 2) {
+  for (i = 0; i < GPURED__NV; ++i)
+    v[i] = GPURED__N(combine)(kernel, GPURED__N(load_up)(x, i, none),
+                              GPURED__N(load)(x + i * GPURED__W));
+  GPURED__UNROLL
+  for (o = 2; o < GPURED__LANES; o *= 2) {
     GPURED__UNROLL
     for (i = GPURED__NV - 1; i >= o / GPURED__W; --i) {
       if (o >= GPURED__W)
@@ -2914,15 +2942,6 @@ GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
       v[i] = GPURED__N(combine)(kernel, below, v[i]);
     }
   }
-}
-
-/* The scan of one group from x to h. */
-GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
-  GPURED__V v[GPURED__NV];
-  int i;
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
-  GPURED__N(group)(kernel, v);
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + i * GPURED__W, v[i]);
 }
@@ -2938,14 +2957,17 @@ GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int c
 }
 
 /* y = e combined with each element of a group. */
-GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
                                          GPURED__T *y) {
   const GPURED__V before = GPURED__N(splat)(e);
   int i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) {
     GPURED__V r = GPURED__N(combine)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
-    GPURED__N(store)(y + i * GPURED__W, GPURED__N(canonical)(r));
+    if (stream)
+      GPURED__N(stream)(y + i * GPURED__W, GPURED__N(canonical)(r));
+    else
+      GPURED__N(store)(y + i * GPURED__W, GPURED__N(canonical)(r));
   }
 }
 #else
@@ -2967,35 +2989,43 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
     for (p = GPURED__LANES - 1; p >= o; --p) h[p] = GPURED__N(combine_one)(kernel, h[p - o], h[p]);
 }
 
-GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
                                          GPURED__T *y) {
   int i;
+  (void)stream;
   for (i = 0; i < GPURED__LANES; ++i) y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
 }
 #endif
 
-/* The first step of a block of n <= 256 elements. The totals are collected behind it, from memory:
- * that is cheaper than taking the vectors apart. */
+/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart. */
+GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan_block) * b) {
+  int g;
+  GPURED__UNROLL_4
+  for (g = 0; g < whole; ++g) b->totals[g] = b->h[g * GPURED__LANES + GPURED__LANES - 1];
+  for (; g < GPURED__LANES; ++g) b->totals[g] = GPURED__N(nothing)(kernel);
+}
+
+/* The first step of a block of n <= 256 elements. */
 GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64_t n,
                                            GPURED__N(scan_block) * b) {
   const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
   GPURED__T pad[GPURED__LANES];
   int64_t g;
+  GPURED__UNROLL_4
   for (g = 0; g < whole; ++g)
     GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, b->h + g * GPURED__LANES);
   if (rest > 0) {
     GPURED__N(pad_row)(pad, x + g * GPURED__LANES, (int)rest, GPURED__N(nothing)(kernel));
     GPURED__N(scan_group)(kernel, pad, b->h + g * GPURED__LANES);
   }
-  for (g = 0; g < whole; ++g) b->totals[g] = b->h[g * GPURED__LANES + GPURED__LANES - 1];
-  for (; g < GPURED__LANES; ++g) b->totals[g] = GPURED__N(nothing)(kernel);
+  GPURED__N(scan_totals)(kernel, (int)whole, b);
 }
 
 /* The second step, e2 being E_2 of the block. */
 GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) * b, GPURED__T e2) {
   GPURED__N(scan_group)(kernel, b->totals, b->totals);
   b->e[0] = e2;
-  GPURED__N(scan_join)(kernel, e2, b->totals, b->e + 1);
+  GPURED__N(scan_join)(kernel, 0, e2, b->totals, b->e + 1);
 }
 
 /* The last step: exactly n results. */
@@ -3004,10 +3034,11 @@ GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b
   const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
   GPURED__T end[GPURED__LANES];
   int64_t g;
+  GPURED__UNROLL_4
   for (g = 0; g < whole; ++g)
-    GPURED__N(scan_join)(kernel, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
+    GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
   if (rest == 0) return;
-  GPURED__N(scan_join)(kernel, b->e[g], b->h + g * GPURED__LANES, end);
+  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, end);
   GPURED__N(cut_row)(y + g * GPURED__LANES, end, (int)rest);
 }
 
@@ -3036,6 +3067,7 @@ GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(lev
  * stage[4][15]). */
 GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURED__T total) {
   int p = lv->count++, s, o;
+  GPURED__UNROLL_4
   for (s = 0, o = 1; s < 4; ++s, o *= 2) {
     lv->stage[s][p] = total;
     if (p >= o) total = GPURED__N(combine_one)(kernel, lv->stage[s][p - o], total);
@@ -3083,56 +3115,93 @@ GPURED__INLINE void GPURED__N(scan_flow)(GPURED__N(scan_out) * o, int64_t count)
 }
 #endif
 
-/* The last step of a block, `rest` elements being left of the line or its piece. Exclusive results
- * are the inclusive ones one further, which the block behind does not mind: it has been read. */
-GPURED__INLINE void GPURED__N(scan_emit)(int kernel, unsigned how, GPURED__N(scan_block) * b,
-                                         int64_t rest, GPURED__N(carry) * c,
-                                         GPURED__N(scan_out) * o) {
-  const int64_t n = gpured__min_i64(rest, GPURED__BLOCK);
-  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0 && rest <= GPURED__BLOCK;
-  if (rest <= GPURED__BLOCK) {
-    GPURED__T last[GPURED__LANES], h[GPURED__LANES];
-    GPURED__N(pad_row)(h, b->h + n - 1, 1, b->h[0]);
-    GPURED__N(scan_join)(kernel, b->e[(n - 1) / GPURED__LANES], h, last);
-    c->last = last[0];
-  }
+/* Where the next results are put, and what follows when n of them are there. */
+GPURED__INLINE GPURED__T *GPURED__N(scan_to)(unsigned how, GPURED__N(scan_out) * o) {
+  return how & GPURED__SCAN_STREAM ? o->wait + o->held : o->y;
+}
+
+GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, int64_t n) {
 #if GPURED__PASS < 100
   if (how & GPURED__SCAN_STREAM) {
-    GPURED__N(scan_finish)(kernel, b, n - shift, o->wait + o->held);
-    GPURED__N(scan_flow)(o, o->held + n - shift);
-    if (rest <= GPURED__BLOCK) memcpy(o->y, o->wait, (size_t)o->held * sizeof(GPURED__T));
+    GPURED__N(scan_flow)(o, o->held + n);
     return;
   }
 #endif
-  GPURED__N(scan_finish)(kernel, b, n - shift, o->y);
+  (void)how;
   o->y += n;
 }
 
-/* The scan of n elements that follow those in the carry; only the last ones of a line may be an
- * incomplete block. */
+/* The first step of a whole block together with the last one of an earlier block: what one waits
+ * for, the other does meanwhile. */
+GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int stream, const GPURED__T *x,
+                                         GPURED__N(scan_block) * read,
+                                         const GPURED__N(scan_block) * emit, GPURED__T *y) {
+  int g;
+  GPURED__UNROLL_4
+  for (g = 0; g < GPURED__LANES; ++g) {
+    if (stream)
+      GPURED__PREFETCH((const void *)((uintptr_t)(x + g * GPURED__LANES) + 4096));
+    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, read->h + g * GPURED__LANES);
+    GPURED__N(scan_join)(kernel, stream, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
+  }
+  GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
+}
+
+/* The end of a line, or of a piece: its last result is kept, and comes last or, if results are
+ * exclusive, nowhere. */
+GPURED__INLINE void GPURED__N(scan_end)(int kernel, unsigned how, GPURED__N(scan_block) * b,
+                                        int64_t n, GPURED__N(carry) * c, GPURED__N(scan_out) * o) {
+  const int64_t g = (n - 1) / GPURED__LANES, count = how & GPURED_SCAN_EXCLUSIVE ? n - 1 : n;
+  GPURED__T last[GPURED__LANES];
+  GPURED__N(scan_finish)(kernel, b, count, GPURED__N(scan_to)(how, o));
+  GPURED__N(scan_sent)(how, o, count);
+  if (o->held > 0) memcpy(o->y, o->wait, (size_t)o->held * sizeof(GPURED__T));
+  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, last);
+  c->last = last[(n - 1) % GPURED__LANES];
+}
+
+/*
+ * The scan of n elements that follow those in the carry; only the last ones of a line may be an
+ * incomplete block. Exclusive results are the inclusive ones stored one further, which the block
+ * behind does not mind: it has been read.
+ */
 GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
-  const int64_t blocks = gpured__ceil_div(n, GPURED__BLOCK);
-  GPURED__N(scan_block) block[3], *read = block, *join = block + 1, *emit = block + 2, *next;
+  GPURED__N(scan_block) block[4], *read = block, *join = block + 1, *wait = block + 2,
+                        *emit = block + 3, *next;
   GPURED__N(scan_out) out;
-  int64_t j;
+  int64_t at, ahead = 3 * GPURED__BLOCK; /* from the block that is read to the one that is done */
   out.y = y;
   out.held = 0;
-  for (j = 0; j < blocks + 2; ++j, next = emit, emit = join, join = read, read = next) {
-    const int64_t at = j * GPURED__BLOCK;
-    if (j < blocks)
-      GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
-    if (j > 0 && j <= blocks) {
+  for (at = 0; at - ahead < n; at += GPURED__BLOCK) {
+    const int64_t done = at - ahead;
+    if (done >= 0 && n - at >= GPURED__BLOCK) {
+      if (how & GPURED__SCAN_STREAM && out.held == 0 && (uintptr_t)out.y % 64 == 0) {
+        GPURED__N(scan_turn)(kernel, 1, x + at, read, emit, out.y);
+        out.y += GPURED__BLOCK;
+      } else {
+        GPURED__N(scan_turn)(kernel, 0, x + at, read, emit, GPURED__N(scan_to)(how, &out));
+        GPURED__N(scan_sent)(how, &out, GPURED__BLOCK);
+      }
+    } else {
+      if (at < n)
+        GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
+      if (done >= 0 && n - done > GPURED__BLOCK) {
+        GPURED__N(scan_finish)(kernel, emit, GPURED__BLOCK, GPURED__N(scan_to)(how, &out));
+        GPURED__N(scan_sent)(how, &out, GPURED__BLOCK);
+      } else if (done >= 0) {
+        GPURED__N(scan_end)(kernel, how, emit, n - done, c, &out);
+      }
+    }
+    if (at > 0 && at - GPURED__BLOCK < n) {
       GPURED__N(scan_prefixes)(kernel, join, GPURED__N(level_prefix)(kernel, c->levels));
       GPURED__N(carry_add)(kernel, c, 0, join->totals[GPURED__LANES - 1]);
     }
-    if (j == 1 && (how & GPURED_SCAN_EXCLUSIVE)) {
-      if (how & GPURED__SCAN_STREAM)
-        out.wait[out.held++] = c->last;
-      else
-        *out.y++ = c->last;
+    if (at == GPURED__BLOCK && (how & GPURED_SCAN_EXCLUSIVE)) {
+      *GPURED__N(scan_to)(how, &out) = c->last;
+      GPURED__N(scan_sent)(how, &out, 1);
     }
-    if (j > 1) GPURED__N(scan_emit)(kernel, how, emit, n - at + 2 * GPURED__BLOCK, c, &out);
+    next = emit, emit = wait, wait = join, join = read, read = next;
   }
 }
 
@@ -3969,6 +4038,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL
+#undef GPURED__UNROLL_4
 #undef GPURED__CASE
 #undef GPURED__WITH_KERNEL
 #undef GPURED__WITH_SCAN
