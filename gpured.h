@@ -3324,12 +3324,11 @@ GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const 
 #if GPURED__PASS < 100
 /*
  * Lines side by side: a row is the same position in each of `width` of them. 16 rows are a group,
- * in one vector a row. Rows of slots: E_1 of the group, the last result, what is read and what is
- * written beyond the end; then for each level the 15 values the doubling looks back at, and E of
- * the level above.
+ * in one vector a row. Rows of slots: E_1 of the group, the last result, what is read beyond the
+ * end; then for each level the 15 values the doubling looks back at, and E of the level above.
  */
 GPURED__INLINE GPURED__T *GPURED__N(slot)(const gpured__scan_strip *st, int level, int slot) {
-  return (GPURED__T *)st->slots + (4 + level * GPURED__LANES + slot) * st->width;
+  return (GPURED__T *)st->slots + (3 + level * GPURED__LANES + slot) * st->width;
 }
 
 /* Adds the totals of a group in W columns; makes E_1 of the next one. */
@@ -3356,7 +3355,8 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
 
 /* The results of one group in W columns, from its rows. */
 GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpured__scan_strip *st,
-                                            int64_t column, GPURED__V *v, GPURED__T *const *y) {
+                                            int64_t column, GPURED__V *v, GPURED__T *const *y,
+                                            int64_t rows) {
   GPURED__T *slots = (GPURED__T *)st->slots + column;
   const GPURED__V e = GPURED__N(load)(slots);
   GPURED__V last;
@@ -3371,12 +3371,13 @@ GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpur
     for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
     v[0] = last;
   }
-  if (how & GPURED__SCAN_STREAM) {
-    GPURED__UNROLL
-    for (p = 0; p < GPURED__LANES; ++p) GPURED__N(stream)(y[p] + column, v[p]);
-  } else {
-    GPURED__UNROLL
-    for (p = 0; p < GPURED__LANES; ++p) GPURED__N(store)(y[p] + column, v[p]);
+  GPURED__UNROLL
+  for (p = 0; p < GPURED__LANES; ++p) {
+    if (p >= rows) break;
+    if (how & GPURED__SCAN_STREAM)
+      GPURED__N(stream)(y[p] + column, v[p]);
+    else
+      GPURED__N(store)(y[p] + column, v[p]);
   }
 }
 
@@ -3385,19 +3386,22 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
                                                  const GPURED__T *x, int64_t x_step, GPURED__T *y,
                                                  int64_t y_step, int64_t rows) {
   const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
-  GPURED__T *to[GPURED__LANES], *spare = (GPURED__T *)st->slots + 3 * st->width;
+  GPURED__T *to[GPURED__LANES];
   GPURED__V v[GPURED__LANES], total;
-  int64_t c;
+  int64_t c, ahead = 16 * x_step;
   int o, p;
   for (; rows > 0; rows -= GPURED__LANES) {
     for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
       from[p] = p < rows ? x : none;
-      to[p] = p < rows ? y : spare;
+      to[p] = y;
     }
     --st->groups;
     for (c = 0; c < st->width; c += GPURED__W) {
       GPURED__UNROLL
-      for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(load)(from[p] + c);
+      for (p = 0; p < GPURED__LANES; ++p) {
+        v[p] = GPURED__N(load)(from[p] + c);
+        if (how & GPURED__SCAN_STREAM) GPURED__PREFETCH(from[p] + c + ahead);
+      }
       GPURED__UNROLL
       for (o = 1; o < GPURED__LANES; o *= 2) {
         GPURED__UNROLL
@@ -3405,7 +3409,7 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
           v[p] = GPURED__N(combine)(kernel, v[p - o], v[p]);
       }
       total = v[GPURED__LANES - 1];
-      GPURED__N(strip_finish)(kernel, how, st, c, v, to);
+      GPURED__N(strip_finish)(kernel, how, st, c, v, to, rows);
       if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
     }
     for (o = 0; o < st->levels && ++st->count[o] == GPURED__LANES; ++o) st->count[o] = 0;
@@ -3426,10 +3430,17 @@ GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_s
 GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st,
                                               const void *empty) {
   GPURED__T *slots = (GPURED__T *)st->slots, z;
-  int64_t i, size = (4 + st->levels * GPURED__LANES) * st->width;
+  const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
+  int64_t c;
+  int k;
   memcpy(&z, empty, sizeof z);
-  for (i = 0; i < size; ++i) slots[i] = GPURED__N(nothing)(kernel);
-  for (i = 0; i < st->width; ++i) slots[st->width + i] = z;
+  for (c = 0; c < st->width; c += GPURED__W) {
+    GPURED__N(store)(slots + c, none);
+    GPURED__N(store)(slots + st->width + c, GPURED__N(splat)(z));
+    GPURED__N(store)(slots + 2 * st->width + c, none);
+    for (k = 0; k < st->levels; ++k)
+      GPURED__N(store)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + c, none);
+  }
   memset(st->count, 0, sizeof st->count);
 }
 #endif
@@ -4690,8 +4701,8 @@ enum {
   GPURED__PIECE_TILES = 16,
   GPURED__TASK_BYTES = 64 * 1024,
   GPURED__STREAM_BYTES = 8 << 20,
-  GPURED__STRIP_BYTES = 1024,
-  GPURED__STRIP_SLOTS = 68 * GPURED__STRIP_BYTES,
+  GPURED__STRIP_BYTES = 4096,
+  GPURED__STRIP_SLOTS = 36 * GPURED__STRIP_BYTES,
   GPURED__CARRY_BYTES = (GPURED__CARRY_LEVELS * 82 + 1) * 16 /* for elements of up to 16 bytes */
 };
 
@@ -4986,7 +4997,7 @@ GPURED__FUNC int gpured__choose_side(gpured__plan *p, gpured__scan_job *job, int
   if (strip.strip < 4) return 0;
   for (width = gpured__ceil_div(p->n, GPURED__LANES); width > 1; ++job->levels)
     width = gpured__ceil_div(width, GPURED__LANES);
-  bytes = GPURED__STRIP_SLOTS / (4 + GPURED__LANES * job->levels);
+  bytes = GPURED__STRIP_SLOTS / (3 + GPURED__LANES * job->levels);
   job->side = gpured__min_i64(bytes, GPURED__STRIP_BYTES) / 64 * lane;
   width = p->kept[p->kept_count - 1].n;
   tasks = gpured__ceil_div(threads, p->outputs / width); /* that the columns of one are cut into */
