@@ -1492,9 +1492,9 @@ typedef struct gpured__scan_kernels {
   void (*run)(int kernel, unsigned how, const void *x, void *y, int64_t n, void *carry);
   void (*rows)(int kernel, unsigned how, const void *x, int64_t x_step, void *y, int64_t y_step,
                int64_t rows, int64_t n, const void *empty);
-  void (*total)(int kernel, const void *x, void *blocks, void *total);
+  void (*total)(int kernel, const void *x, void *total);
   void (*start)(int kernel, void *carry, const void *empty);
-  void (*add)(int kernel, void *carry, int level, const void *total);
+  void (*add)(int kernel, void *carry, int level, const void *totals);
   void (*strip)(int kernel, unsigned how, gpured__scan_strip *st, const void *x, int64_t x_step,
                 void *y, int64_t y_step, int64_t rows);
   void (*strip_start)(int kernel, gpured__scan_strip *st, const void *empty);
@@ -3222,23 +3222,30 @@ GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const 
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
  * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
 #if GPURED__PASS < 100
-GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
-  GPURED__V v[16 * GPURED__NV];
-  int i, count;
-  GPURED__UNROLL
-  for (i = 0; i < 16 * GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
-  for (count = 8 * GPURED__NV; count >= GPURED__NV; count /= 2) {
-    for (i = 0; i < count; ++i) {
+GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
-      v[i] = GPURED__N(combine)(kernel, v[2 * i], v[2 * i + 1]);
+  return GPURED__N(combine)(kernel, a, b);
 #else
-      GPURED__V even, odd;
-      GPURED__N(halves)(2, v[2 * i], v[2 * i + 1], &even, &odd);
-      v[i] = GPURED__N(combine)(kernel, even, odd);
+  GPURED__V even, odd;
+  GPURED__N(halves)(2, a, b, &even, &odd);
+  return GPURED__N(combine)(kernel, even, odd);
 #endif
-    }
+}
+
+GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
+  GPURED__V v[8];
+  int i, k;
+  for (i = 0; i < GPURED__NV; ++i, x += GPURED__LANES * GPURED__W) {
+    GPURED__UNROLL
+    for (k = 0; k < 8; ++k)
+      v[k] = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x + 2 * k * GPURED__W),
+                                   GPURED__N(load)(x + (2 * k + 1) * GPURED__W));
+    GPURED__UNROLL
+    for (k = 0; k < 4; ++k) v[k] = GPURED__N(join_pairs)(kernel, v[2 * k], v[2 * k + 1]);
+    v[0] = GPURED__N(join_pairs)(kernel, v[0], v[1]);
+    v[1] = GPURED__N(join_pairs)(kernel, v[2], v[3]);
+    GPURED__N(store)(totals + i * GPURED__W, GPURED__N(join_pairs)(kernel, v[0], v[1]));
   }
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
 }
 #else
 GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
@@ -3251,18 +3258,20 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
 }
 #endif
 
-/* The totals of the blocks of a whole tile, and its own. */
-GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x, GPURED__T *blocks,
-                                                 GPURED__T *total) {
-  GPURED__T totals[GPURED__BLOCK], v[GPURED__LANES];
-  int b, i, count;
+/* Of a whole tile: its total, and what its last result consists of besides what comes before the
+ * tile (H_2, H_1 and H_0, each before its last step). */
+GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x, GPURED__T *total) {
+  GPURED__T groups[GPURED__BLOCK], blocks[GPURED__LANES];
+  int b;
   for (b = 0; b < GPURED__LANES; ++b)
-    GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, totals + b * GPURED__LANES);
-  GPURED__N(group_totals)(kernel, totals, blocks);
-  memcpy(v, blocks, sizeof v);
-  for (count = GPURED__LANES / 2; count > 0; count /= 2)
-    for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
-  *total = v[0];
+    GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, groups + b * GPURED__LANES);
+  GPURED__N(group_totals)(kernel, groups, blocks);
+  GPURED__N(scan_group)(kernel, blocks, blocks);
+  total[0] = blocks[GPURED__LANES - 1];
+  total[1] = blocks[GPURED__LANES - 2];
+  total[3] = groups[GPURED__BLOCK - 1];
+  GPURED__N(scan_group)(kernel, groups + GPURED__BLOCK - GPURED__LANES, blocks);
+  total[2] = blocks[GPURED__LANES - 2];
 }
 
 /* A copy for each operation, where vectors make it faster. */
@@ -3299,10 +3308,10 @@ GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in,
   GPURED__WITH_SCAN(kernel, GPURED__N(scan_rows_inline), how, x, x_step, y, y_step, rows, n, z)
 }
 
-GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *blocks, void *total) {
+GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *total) {
   const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T *b = (GPURED__T *)blocks, *t = (GPURED__T *)total;
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_total_inline), x, b, t)
+  GPURED__T *t = (GPURED__T *)total;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_total_inline), x, t)
 }
 
 GPURED__FUNC void GPURED__N(scan_start)(int kernel, void *carry, const void *empty) {
@@ -3315,10 +3324,18 @@ GPURED__FUNC void GPURED__N(scan_start)(int kernel, void *carry, const void *emp
   }
 }
 
-GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const void *total) {
-  GPURED__T t;
-  memcpy(&t, total, sizeof t);
-  GPURED__N(carry_add)(kernel, (GPURED__N(carry) *)carry, level, t);
+/* Moves the carry behind a whole piece of 16^level blocks, of which its total is known and what its
+ * last result consists of. */
+GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const void *totals) {
+  const GPURED__T *t = (const GPURED__T *)totals;
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
+  GPURED__T h[GPURED__LANES], e = GPURED__N(level_prefix)(kernel, c->levels);
+  int i;
+  for (i = 1; i <= level + 1; ++i) e = GPURED__N(combine_one)(kernel, e, t[i]);
+  for (i = 0; i < GPURED__LANES; ++i) h[i] = t[level + 2];
+  GPURED__N(scan_join)(kernel, 0, e, h, h);
+  c->last = h[0];
+  GPURED__N(carry_add)(kernel, c, level, t[0]);
 }
 
 #if GPURED__PASS < 100
@@ -4692,13 +4709,14 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
  * A line is scanned piece by piece, with a carry from one to the next (section 10.6): from memory
  * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
  * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
- * long line alone is cut into pieces that fit a thread's cache: the threads find the totals of
- * theirs, take over the carry in the order of the pieces, and scan.
+ * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece, finds
+ * its total, tells it to the others, adds theirs up to it, and scans.
  */
 enum {
   GPURED__SCAN_CHUNK = 1024,
   GPURED__SCAN_SHORT = GPURED__BLOCK,
-  GPURED__PIECE_TILES = 16,
+  GPURED__ROUND_PIECES = 1024,
+  GPURED__PATIENCE = 10000,
   GPURED__TASK_BYTES = 64 * 1024,
   GPURED__STREAM_BYTES = 8 << 20,
   GPURED__STRIP_BYTES = 4096,
@@ -4882,80 +4900,126 @@ GPURED__FUNC void gpured__scan_strip_task(void *context, int64_t index, int thre
 /* ---- One line by all threads ---- */
 
 #if GPURED__OPENMP
-/* The totals of the tiles of a piece; of the last tile also those of the blocks, and the elements
- * of the last block. */
+/* A piece is one tile or 16. What the kernels say of it (at most five values), once `ready`. */
 typedef struct gpured__scan_piece {
-  int64_t tiles;
-  double totals[GPURED__PIECE_TILES][2], blocks[GPURED__LANES][2], end[GPURED__BLOCK][2];
+  double totals[5][2];
+  int ready;
 } gpured__scan_piece;
 
-GPURED__FUNC void gpured__scan_totals(const gpured__scan_job *job, const char *in,
-                                      gpured__scan_piece *piece) {
+/* So many pieces that the threads meet only now and then; they take piece after piece. */
+typedef struct gpured__scan_round {
+  const gpured__scan_job *job;
+  const char *in;
+  char *out;
+  int64_t n, pieces, size;
+  int level; /* of a piece, above the blocks: 1 or 2 */
+  gpured__scan_carry carry;
+  gpured__scan_piece piece[GPURED__ROUND_PIECES];
+} gpured__scan_round;
+
+GPURED__FUNC void gpured__scan_find_totals(const gpured__scan_round *r, int64_t index,
+                                           gpured__scan_piece *piece) {
+  const gpured__scan_job *job = r->job;
   const gpured__plan *p = job->p;
-  const size_t size = job->s->size;
-  double tile[2 * GPURED__SCAN_TILE];
-  const char *x = NULL;
+  const int64_t tiles = r->size / GPURED__SCAN_TILE, size = (int64_t)job->s->size;
+  double tile[2 * GPURED__SCAN_TILE], totals[GPURED__LANES][2], found[4][2];
+  const char *x, *in = gpured__scan_in(p, p->line, r->in, index * r->size);
   int64_t t, i;
-  for (t = 0; t < piece->tiles; ++t) {
+  for (t = 0; t < tiles; ++t) {
     x = gpured__scan_in(p, p->line, in, t * GPURED__SCAN_TILE);
     if (!job->direct) {
       for (i = 0; i < GPURED__SCAN_TILE; i += GPURED__SCAN_CHUNK)
         gpured__scan_load(job, p->line, gpured__scan_in(p, p->line, x, i), GPURED__SCAN_CHUNK,
-                          (char *)tile + (size_t)i * size);
+                          (char *)tile + i * size);
       x = (const char *)tile;
     }
-    job->s->total(p->kernel, x, piece->blocks, piece->totals[t]);
+    job->s->total(p->kernel, x, found);
+    memcpy((char *)totals + t * size, found, (size_t)size);
   }
-  memcpy(piece->end, x + (GPURED__SCAN_TILE - GPURED__BLOCK) * size, GPURED__BLOCK * size);
+  if (r->level == 1) {
+    memcpy(piece->totals, found, (size_t)(4 * size));
+    return;
+  }
+  job->s->rows(p->kernel, 0, totals, 0, totals, 0, 1, GPURED__LANES, job->empty);
+  memcpy(piece->totals, (char *)totals + 15 * size, (size_t)size);
+  memcpy((char *)piece->totals + size, (char *)totals + 14 * size, (size_t)size);
+  memcpy((char *)piece->totals + 2 * size, (char *)found + size, (size_t)(3 * size));
 }
 
-/* Moves the carry behind a piece. Its last result, with which the exclusive results of the next
- * piece begin, follows from its last block alone, once all totals before that are known. */
-GPURED__FUNC void gpured__scan_pass(const gpured__scan_job *job, gpured__scan_piece *piece,
-                                    gpured__scan_carry *carry) {
-  const int kernel = job->p->kernel;
-  const size_t size = job->s->size;
-  gpured__scan_carry end;
-  int64_t t, b;
-  for (t = 0; t < piece->tiles - 1; ++t) job->s->add(kernel, carry, 1, piece->totals[t]);
-  if (job->how & GPURED_SCAN_EXCLUSIVE) {
-    memcpy(&end, carry, job->s->carry);
-    for (b = 0; b < GPURED__LANES - 1; ++b)
-      job->s->add(kernel, &end, 0, (const char *)piece->blocks + (size_t)b * size);
-    job->s->run(kernel, 0, piece->end, piece->end, GPURED__BLOCK, &end);
-    memcpy(carry, &end, size);
+GPURED__FUNC int gpured__scan_ready(const gpured__scan_piece *piece) {
+  int ready;
+#pragma omp atomic read
+  ready = piece->ready;
+  if (!ready) return 0;
+#pragma omp flush
+  return 1;
+}
+
+/* The totals of a piece that another thread has taken. If that thread does not get on (it may have
+ * lost its processor), they are found here too. It tells them before it overwrites anything, so
+ * totals that are found before it has told its own are right. */
+GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_round *r, int64_t index,
+                                                          gpured__scan_piece *own) {
+  const gpured__scan_piece *piece = &r->piece[index];
+  int i;
+  for (i = 0; i < GPURED__PATIENCE; ++i)
+    if (gpured__scan_ready(piece)) return piece;
+  gpured__scan_find_totals(r, index, own);
+  return gpured__scan_ready(piece) ? piece : own;
+}
+
+/* The work of one thread in a round. */
+GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
+  const gpured__scan_job *job = r->job;
+  const gpured__plan *p = job->p;
+  gpured__scan_carry carry;
+  gpured__scan_piece own;
+  int64_t index, at, behind = 0; /* pieces that the carry has behind it */
+  memcpy(&carry, &r->carry, job->s->carry);
+  for (;;) {
+#pragma omp atomic capture
+    index = (*next)++;
+    if (index >= r->pieces) return;
+    at = index * r->size;
+    if (r->n - at >= r->size) {
+      gpured__scan_find_totals(r, index, &r->piece[index]);
+#pragma omp flush
+#pragma omp atomic write
+      r->piece[index].ready = 1;
+    }
+    for (; behind < index; ++behind)
+      job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
+    gpured__scan_range(job, gpured__scan_in(p, p->line, r->in, at),
+                       gpured__scan_out(p, p->line, r->out, at),
+                       gpured__min_i64(r->size, r->n - at), &carry);
+    ++behind;
   }
-  job->s->add(kernel, carry, 1, piece->totals[t]);
 }
 
 GPURED__FUNC void gpured__scan_together(const gpured__scan_job *job, int64_t line, int threads) {
   const gpured__plan *p = job->p;
   const gpured__scan_lines l = gpured__scan_find(job, line);
-  const int64_t share = p->n / GPURED__SCAN_TILE / ((int64_t)threads * 4) + 1;
-  const int64_t tiles = gpured__min_i64(share, GPURED__PIECE_TILES);
-  const int64_t size = tiles * GPURED__SCAN_TILE, pieces = gpured__ceil_div(p->n, size);
-  gpured__scan_carry shared;
-  int64_t i;
-  job->s->start(p->kernel, &shared, job->empty);
+  gpured__scan_round r;
+  int64_t start, i, next;
+  r.job = job;
+  r.level = p->n >= (int64_t)threads * 4 * GPURED__LANES * GPURED__SCAN_TILE ? 2 : 1;
+  r.size = r.level == 2 ? GPURED__LANES * GPURED__SCAN_TILE : GPURED__SCAN_TILE;
+  job->s->start(p->kernel, &r.carry, job->empty);
+  for (start = 0; start < p->n; start += r.n) {
+    r.in = gpured__scan_in(p, p->line, l.in, start);
+    r.out = gpured__scan_out(p, p->line, l.out, start);
+    r.n = gpured__min_i64(GPURED__ROUND_PIECES * r.size, p->n - start);
+    r.pieces = gpured__ceil_div(r.n, r.size);
+    for (i = 0; i < r.pieces; ++i) r.piece[i].ready = 0;
+    next = 0;
 #pragma omp parallel num_threads(threads)
-  {
-    gpured__mode mode = gpured__mode_enter();
-    gpured__scan_carry carry;
-    gpured__scan_piece piece;
-#pragma omp for ordered schedule(static, 1)
-    for (i = 0; i < pieces; ++i) {
-      const char *in = gpured__scan_in(p, p->line, l.in, i * size);
-      char *out = gpured__scan_out(p, p->line, l.out, i * size);
-      piece.tiles = i < pieces - 1 ? tiles : 0;
-      if (piece.tiles > 0) gpured__scan_totals(job, in, &piece);
-#pragma omp ordered
-      {
-        memcpy(&carry, &shared, job->s->carry);
-        if (piece.tiles > 0) gpured__scan_pass(job, &piece, &shared);
-      }
-      gpured__scan_range(job, in, out, gpured__min_i64(size, p->n - i * size), &carry);
+    {
+      gpured__mode mode = gpured__mode_enter();
+      gpured__scan_work(&r, &next);
+      gpured__mode_leave(mode);
     }
-    gpured__mode_leave(mode);
+    if (start + r.n == p->n) break;
+    for (i = 0; i < r.pieces; ++i) job->s->add(p->kernel, &r.carry, r.level, r.piece[i].totals);
   }
 }
 #endif
