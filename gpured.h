@@ -2849,6 +2849,34 @@ GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
 }
 #endif
 
+#if GPURED__PASS < 100
+/* Two vectors combined, minima and maxima in fewer steps where there are instructions for them
+ * (which know that -0 < +0, but let numbers win over NaN). */
+GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED__V b) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  if (kernel == GPURED__MIN)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 4));
+  if (kernel == GPURED__MAX)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 5));
+#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 64
+  if (kernel == GPURED__MIN)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 4));
+  if (kernel == GPURED__MAX)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 5));
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  if (kernel == GPURED__MIN) return (GPURED__V)_mm512_min_epu64((__m512i)a, (__m512i)b);
+  if (kernel == GPURED__MAX) return (GPURED__V)_mm512_max_epu64((__m512i)a, (__m512i)b);
+#endif
+  return GPURED__N(combine)(kernel, a, b);
+}
+
+/* A result as it is stored; minima and maxima have no NaN but the one that is stored. */
+GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
+  const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
+  return kernel == GPURED__MIN || kernel == GPURED__MAX ? r : GPURED__N(canonical)(r);
+}
+#endif
+
 /* A block on its way: H_0, the totals of the groups (then H_1), and E_1 of the groups. */
 typedef struct GPURED__N(scan_block) {
   GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e[GPURED__LANES + 1];
@@ -2929,8 +2957,8 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
   int o, i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i)
-    v[i] = GPURED__N(combine)(kernel, GPURED__N(load_up)(x, i, none),
-                              GPURED__N(load)(x + i * GPURED__W));
+    v[i] = GPURED__N(scan_combine)(kernel, GPURED__N(load_up)(x, i, none),
+                                   GPURED__N(load)(x + i * GPURED__W));
   GPURED__UNROLL
   for (o = 2; o < GPURED__LANES; o *= 2) {
     GPURED__UNROLL
@@ -2939,7 +2967,7 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
         below = v[i - o / GPURED__W];
       else
         below = GPURED__N(shifted)(o, i > 0 ? v[i - 1] : none, v[i]);
-      v[i] = GPURED__N(combine)(kernel, below, v[i]);
+      v[i] = GPURED__N(scan_combine)(kernel, below, v[i]);
     }
   }
   GPURED__UNROLL
@@ -2963,11 +2991,11 @@ GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, co
   int i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) {
-    GPURED__V r = GPURED__N(combine)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
+    GPURED__V r = GPURED__N(scan_result)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
     if (stream)
-      GPURED__N(stream)(y + i * GPURED__W, GPURED__N(canonical)(r));
+      GPURED__N(stream)(y + i * GPURED__W, r);
     else
-      GPURED__N(store)(y + i * GPURED__W, GPURED__N(canonical)(r));
+      GPURED__N(store)(y + i * GPURED__W, r);
   }
 }
 #else
@@ -3139,10 +3167,10 @@ GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int stream, const GPURED__T
   int g;
   GPURED__UNROLL_4
   for (g = 0; g < GPURED__LANES; ++g) {
-    if (stream)
-      GPURED__PREFETCH((const void *)((uintptr_t)(x + g * GPURED__LANES) + 4096));
+    if (stream) GPURED__PREFETCH((const void *)((uintptr_t)(x + g * GPURED__LANES) + 4096));
     GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, read->h + g * GPURED__LANES);
-    GPURED__N(scan_join)(kernel, stream, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
+    GPURED__N(scan_join)
+    (kernel, stream, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
   }
   GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
 }
@@ -3167,8 +3195,8 @@ GPURED__INLINE void GPURED__N(scan_end)(int kernel, unsigned how, GPURED__N(scan
  */
 GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
-  GPURED__N(scan_block) block[4], *read = block, *join = block + 1, *wait = block + 2,
-                        *emit = block + 3, *next;
+  GPURED__N(scan_block)
+  block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
   GPURED__N(scan_out) out;
   int64_t at, ahead = 3 * GPURED__BLOCK; /* from the block that is read to the one that is done */
   out.y = y;
@@ -3205,17 +3233,43 @@ GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const G
   }
 }
 
-/* Lines of n <= 256 elements each, which need no carry. */
+/* Lines of one group each. */
+GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPURED__T *x,
+                                               int64_t x_step, GPURED__T *y, int64_t y_step,
+                                               int64_t rows, int n, GPURED__T empty) {
+  GPURED__T h[GPURED__LANES];
+  const GPURED__T none = GPURED__N(nothing)(kernel);
+  for (; rows > 0; --rows, x += x_step, y += y_step) {
+    if (n < GPURED__LANES) GPURED__N(pad_row)(h, x, n, none);
+    GPURED__N(scan_group)(kernel, n < GPURED__LANES ? h : x, h);
+    if (shift) *y = empty;
+    if (n - shift < GPURED__LANES) {
+      GPURED__N(scan_join)(kernel, 0, none, h, h);
+      GPURED__N(cut_row)(y + shift, h, n - shift);
+    } else {
+      GPURED__N(scan_join)(kernel, 0, none, h, y);
+    }
+  }
+}
+
+/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way. */
 GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                 int64_t x_step, GPURED__T *y, int64_t y_step,
                                                 int64_t rows, int64_t n, GPURED__T empty) {
   const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
-  GPURED__N(scan_block) b;
-  for (; rows > 0; --rows, x += x_step, y += y_step) {
-    GPURED__N(scan_groups)(kernel, x, n, &b);
-    GPURED__N(scan_prefixes)(kernel, &b, GPURED__N(nothing)(kernel));
-    if (shift) *y = empty;
-    GPURED__N(scan_finish)(kernel, &b, n - shift, y + shift);
+  GPURED__N(scan_block) block[4];
+  int64_t r;
+  if (n <= GPURED__LANES) {
+    GPURED__N(scan_group_rows)(kernel, shift, x, x_step, y, y_step, rows, (int)n, empty);
+    return;
+  }
+  for (r = 0; r < rows + 3; ++r) {
+    if (r < rows) GPURED__N(scan_groups)(kernel, x + r * x_step, n, &block[r % 4]);
+    if (r > 0 && r <= rows)
+      GPURED__N(scan_prefixes)(kernel, &block[(r - 1) % 4], GPURED__N(nothing)(kernel));
+    if (r < 3) continue;
+    if (shift) y[(r - 3) * y_step] = empty;
+    GPURED__N(scan_finish)(kernel, &block[(r - 3) % 4], n - shift, y + (r - 3) * y_step + shift);
   }
 }
 
@@ -3224,11 +3278,11 @@ GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const 
 #if GPURED__PASS < 100
 GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
-  return GPURED__N(combine)(kernel, a, b);
+  return GPURED__N(scan_combine)(kernel, a, b);
 #else
   GPURED__V even, odd;
   GPURED__N(halves)(2, a, b, &even, &odd);
-  return GPURED__N(combine)(kernel, even, odd);
+  return GPURED__N(scan_combine)(kernel, even, odd);
 #endif
 }
 
@@ -3358,15 +3412,14 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
     p = st->count[k];
     for (o = 1; o < GPURED__LANES; o *= 2, total = sum) {
       at = GPURED__N(slot)(st, k, o - 1 + (p & (o - 1))) + column;
-      if (p >= o) sum = GPURED__N(combine)(kernel, GPURED__N(load)(at), total);
+      if (p >= o) sum = GPURED__N(scan_combine)(kernel, GPURED__N(load)(at), total);
       GPURED__N(store)(at, total);
     }
     if (p < GPURED__LANES - 1) break;
   }
-  e = GPURED__N(combine)
-  (kernel, GPURED__N(load)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + column), sum);
-  for (; k > 0; --k)
-    GPURED__N(store)(GPURED__N(slot)(st, k - 1, GPURED__LANES - 1) + column, e);
+  e = GPURED__N(scan_combine)(
+      kernel, GPURED__N(load)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + column), sum);
+  for (; k > 0; --k) GPURED__N(store)(GPURED__N(slot)(st, k - 1, GPURED__LANES - 1) + column, e);
   GPURED__N(store)((GPURED__T *)st->slots + column, e);
 }
 
@@ -3379,8 +3432,7 @@ GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpur
   GPURED__V last;
   int p;
   GPURED__UNROLL
-  for (p = 0; p < GPURED__LANES; ++p)
-    v[p] = GPURED__N(canonical)(GPURED__N(combine)(kernel, e, v[p]));
+  for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(scan_result)(kernel, e, v[p]);
   if (how & GPURED_SCAN_EXCLUSIVE) {
     last = GPURED__N(load)(slots + st->width);
     GPURED__N(store)(slots + st->width, v[GPURED__LANES - 1]);
@@ -3423,7 +3475,7 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
       for (o = 1; o < GPURED__LANES; o *= 2) {
         GPURED__UNROLL
         for (p = GPURED__LANES - 1; p >= o; --p)
-          v[p] = GPURED__N(combine)(kernel, v[p - o], v[p]);
+          v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
       }
       total = v[GPURED__LANES - 1];
       GPURED__N(strip_finish)(kernel, how, st, c, v, to, rows);
@@ -3937,21 +3989,76 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
     for (i = 0; i < n; ++i, p += stride) *p = (TYPE)(VALUE); \
   } while (0)
 
+#if GPURED__WIDTH != 0
+#define GPURED__NARROW(TYPE, VALUE)                                             \
+  do {                                                                          \
+    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE)))); \
+    for (; done + GPURED__W <= n; done += GPURED__W) {                          \
+      const GPURED__V v = GPURED__N(load)(src + done);                          \
+      const narrow w = __builtin_convertvector(VALUE, narrow);                  \
+      memcpy((TYPE *)dst + done, &w, sizeof w);                                 \
+    }                                                                           \
+  } while (0)
+
+/* What vectors can do of put: contiguous elements. Returns how many it did. */
+GPURED__FUNC int64_t GPURED__N(put_vectors)(void *dst, int32_t dtype, const GPURED__T *src,
+                                            int64_t n, GPURED__U flip) {
+  int64_t done = 0;
+#if GPURED__FLOAT
+  (void)flip;
+  if (dtype == (GPURED__PASS == 32 ? GPURED_F32 : GPURED_F64))
+    for (; done + GPURED__W <= n; done += GPURED__W)
+      GPURED__N(store)((GPURED__T *)dst + done, GPURED__N(canonical)(GPURED__N(load)(src + done)));
+#if GPURED__PASS == 64
+  if (dtype == GPURED_F32) GPURED__NARROW(float, GPURED__N(canonical)(v));
+#elif GPURED__X86 && GPURED__WIDTH >= 32
+  for (; dtype == GPURED_F16 && done + 8 <= n; done += 8) {
+    const __m256 v = _mm256_loadu_ps(src + done);
+    const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    const __m256 w = _mm256_blendv_ps(v, _mm256_set1_ps(gpured__quiet_nan_f32()), nan);
+    _mm_storeu_si128((__m128i *)(void *)((uint16_t *)dst + done), _mm256_cvtps_ph(w, 0));
+  }
+#endif
+#if GPURED__PASS == 32 && GPURED__W > 4
+  if (dtype == GPURED_BF16) /* to the nearest, ties to even; the carry moves into the exponent */
+    for (; done + GPURED__W <= n; done += GPURED__W) {
+      typedef uint16_t narrow __attribute__((vector_size(GPURED__W * 2)));
+      const GPURED__UV u = GPURED__N(as_u)(GPURED__N(canonical)(GPURED__N(load)(src + done)));
+      const GPURED__UV r = (u + ((u >> 16 & 1u) + 0x7fffu)) >> 16;
+      const narrow w = __builtin_convertvector(r, narrow);
+      memcpy((uint16_t *)dst + done, &w, sizeof w);
+    }
+#endif
+#else
+  const GPURED__V sign = GPURED__N(splat)(flip);
+  if (gpured__dtype_size(dtype) == 8) GPURED__NARROW(uint64_t, v ^ sign);
+  if (gpured__dtype_size(dtype) == 4) GPURED__NARROW(uint32_t, v ^ sign);
+#if GPURED__W > 4 /* narrower vectors of bytes are no machine type */
+  if (gpured__dtype_size(dtype) == 1) GPURED__NARROW(uint8_t, v ^ sign);
+#endif
+#endif
+  return done;
+}
+#undef GPURED__NARROW
+#endif
+
 /* Stores n values of the accumulator's type, rounded once (floats) or cut to their low bits
  * (integers). */
 GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const void *values,
                                  int64_t n, int how) {
   const GPURED__T *src = (const GPURED__T *)values;
   int64_t i;
-#if GPURED__FLOAT
-  (void)how;
-  if (stride == 1 && dtype == (GPURED__PASS == 32 ? GPURED_F32 : GPURED_F64)) {
-    for (i = 0; i + GPURED__W <= n; i += GPURED__W)
-      GPURED__N(store)((GPURED__T *)dst + i, GPURED__N(canonical)(GPURED__N(load)(src + i)));
-    dst = (GPURED__T *)dst + i;
+  const uint64_t flip = how == GPURED__BIAS ? (uint64_t)1 << 63 : 0;
+#if GPURED__WIDTH != 0
+  if (stride == 1) {
+    i = GPURED__N(put_vectors)(dst, dtype, src, n, (GPURED__U)flip);
+    dst = (char *)dst + i * (int64_t)gpured__dtype_size(dtype);
     src += i;
     n -= i;
   }
+#endif
+#if GPURED__FLOAT
+  (void)flip;
   switch (dtype) {
     case GPURED_F32:
       GPURED__PUT(float, gpured__isnan_f64(src[i]) ? gpured__quiet_nan_f32() : (float)src[i]);
@@ -3967,7 +4074,6 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
       break;
   }
 #else
-  const uint64_t flip = how == GPURED__BIAS ? (uint64_t)1 << 63 : 0;
   switch (gpured__dtype_size(dtype)) {
     case 1:
       GPURED__PUT(uint8_t, (src[i] ^ flip) & 0xffu);
@@ -4028,25 +4134,24 @@ GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
 }
 #endif
 
-static const gpured__scan_kernels GPURED__N(scan_kernels) = {
-    GPURED__N(scan_run),
-    GPURED__N(scan_rows),
-    GPURED__N(scan_total),
-    GPURED__N(scan_start),
-    GPURED__N(scan_add),
+static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run),
+                                                             GPURED__N(scan_rows),
+                                                             GPURED__N(scan_total),
+                                                             GPURED__N(scan_start),
+                                                             GPURED__N(scan_add),
 #if GPURED__PASS < 100
-    GPURED__N(scan_strip),
-    GPURED__N(scan_strip_start),
-    NULL,
-    NULL,
+                                                             GPURED__N(scan_strip),
+                                                             GPURED__N(scan_strip_start),
+                                                             NULL,
+                                                             NULL,
 #else
-    NULL,
-    NULL,
-    GPURED__N(expand),
-    GPURED__N(collapse),
+                                                              NULL,
+                                                              NULL,
+                                                              GPURED__N(expand),
+                                                              GPURED__N(collapse),
 #endif
-    sizeof(GPURED__T),
-    sizeof(GPURED__N(carry))};
+                                                             sizeof(GPURED__T),
+                                                             sizeof(GPURED__N(carry))};
 
 #undef GPURED__PASS
 #undef GPURED__T
@@ -4143,13 +4248,15 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #endif
 #undef GPURED__NESTED
 
-#define GPURED__TABLE(level)                                                                   \
-  {                                                                                            \
-#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,                       \
-             &gpured__kernels_u64_##level },                                                   \
-             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level,            \
-              &gpured__scan_kernels_u64_##level },                                             \
-              {&gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL }    \
+#define GPURED__TABLE(level)                                                        \
+  {                                                                                 \
+#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,            \
+             &gpured__kernels_u64_##level },                                        \
+             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level, \
+              &gpured__scan_kernels_u64_##level },                                  \
+    {                                                                               \
+      &gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL    \
+    }                                                                               \
   }
 
 typedef struct gpured__level {
@@ -4958,8 +5065,8 @@ GPURED__FUNC int gpured__scan_ready(const gpured__scan_piece *piece) {
 /* The totals of a piece that another thread has taken. If that thread does not get on (it may have
  * lost its processor), they are found here too. It tells them before it overwrites anything, so
  * totals that are found before it has told its own are right. */
-GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_round *r, int64_t index,
-                                                          gpured__scan_piece *own) {
+GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_round *r,
+                                                          int64_t index, gpured__scan_piece *own) {
   const gpured__scan_piece *piece = &r->piece[index];
   int i;
   for (i = 0; i < GPURED__PATIENCE; ++i)
@@ -5092,8 +5199,8 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   gpured__scan_job job;
   gpured__task task = gpured__scan_task;
   int64_t tasks, width = 1;
-  const double line = (double)p->n * (double)(gpured__dtype_size(p->in_dtype) +
-                                              gpured__dtype_size(p->out_dtype));
+  const double line =
+      (double)p->n * (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
   int threads = gpured__threads(o, line * (double)p->outputs), strips = 0;
   if (p->outputs == 0 || p->n == 0) return;
   memset(&job, 0, sizeof job);
