@@ -2870,10 +2870,12 @@ GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED
   return GPURED__N(combine)(kernel, a, b);
 }
 
-/* A result as it is stored; minima and maxima have no NaN but the one that is stored. */
+/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they are
+ * not made of maxima. */
 GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
   const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
-  return kernel == GPURED__MIN || kernel == GPURED__MAX ? r : GPURED__N(canonical)(r);
+  if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__WIDTH == 64)) return r;
+  return GPURED__N(canonical)(r);
 }
 #endif
 
@@ -3160,19 +3162,39 @@ GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, 
 }
 
 /* The first step of a whole block together with the last one of an earlier block: what one waits
- * for, the other does meanwhile. */
-GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int stream, const GPURED__T *x,
+ * for, the other does meanwhile. With `ahead`, what lies 4 KB ahead is asked for; with `direct`,
+ * results go past the caches at once. */
+GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int ahead, int direct, const GPURED__T *x,
                                          GPURED__N(scan_block) * read,
                                          const GPURED__N(scan_block) * emit, GPURED__T *y) {
-  int g;
+  int g, i;
   GPURED__UNROLL_4
-  for (g = 0; g < GPURED__LANES; ++g) {
-    if (stream) GPURED__PREFETCH((const void *)((uintptr_t)(x + g * GPURED__LANES) + 4096));
-    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, read->h + g * GPURED__LANES);
+  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES) {
+    GPURED__UNROLL
+    for (i = 0; ahead && i < GPURED__LANES; i += GPURED__N(line))
+      GPURED__PREFETCH((const void *)((uintptr_t)(x + i) + 4096));
+    GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
     GPURED__N(scan_join)
-    (kernel, stream, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
+    (kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
   }
   GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
+}
+
+/* That turn, to where results go. */
+GPURED__INLINE void GPURED__N(scan_send)(int kernel, unsigned how, const GPURED__T *x,
+                                         GPURED__N(scan_block) * read,
+                                         const GPURED__N(scan_block) * emit,
+                                         GPURED__N(scan_out) * o) {
+  if (!(how & GPURED__SCAN_STREAM)) {
+    GPURED__N(scan_turn)(kernel, 0, 0, x, read, emit, o->y);
+  } else if (o->held > 0 || (uintptr_t)o->y % 64 != 0) {
+    GPURED__N(scan_turn)(kernel, 1, 0, x, read, emit, o->wait + o->held);
+    GPURED__N(scan_sent)(how, o, GPURED__BLOCK);
+    return;
+  } else {
+    GPURED__N(scan_turn)(kernel, 1, 1, x, read, emit, o->y);
+  }
+  o->y += GPURED__BLOCK;
 }
 
 /* The end of a line, or of a piece: its last result is kept, and comes last or, if results are
@@ -3204,13 +3226,7 @@ GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const G
   for (at = 0; at - ahead < n; at += GPURED__BLOCK) {
     const int64_t done = at - ahead;
     if (done >= 0 && n - at >= GPURED__BLOCK) {
-      if (how & GPURED__SCAN_STREAM && out.held == 0 && (uintptr_t)out.y % 64 == 0) {
-        GPURED__N(scan_turn)(kernel, 1, x + at, read, emit, out.y);
-        out.y += GPURED__BLOCK;
-      } else {
-        GPURED__N(scan_turn)(kernel, 0, x + at, read, emit, GPURED__N(scan_to)(how, &out));
-        GPURED__N(scan_sent)(how, &out, GPURED__BLOCK);
-      }
+      GPURED__N(scan_send)(kernel, how, x + at, read, emit, &out);
     } else {
       if (at < n)
         GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
@@ -4145,10 +4161,10 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
                                                              NULL,
                                                              NULL,
 #else
-                                                              NULL,
-                                                              NULL,
-                                                              GPURED__N(expand),
-                                                              GPURED__N(collapse),
+                                                             NULL,
+                                                             NULL,
+                                                             GPURED__N(expand),
+                                                             GPURED__N(collapse),
 #endif
                                                              sizeof(GPURED__T),
                                                              sizeof(GPURED__N(carry))};
