@@ -2850,22 +2850,36 @@ GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
 #endif
 
 #if GPURED__PASS < 100
-/* Two vectors combined, minima and maxima in fewer steps where there are instructions for them
- * (which know that -0 < +0, but let numbers win over NaN). */
+/* Are there instructions for minima and maxima that know that -0 < +0? (Unoptimised, gcc's are
+ * macros that its own warnings object to.) */
+#if GPURED__X86 && GPURED__WIDTH == 64 && (defined(__OPTIMIZE__) || defined(__clang__))
+#define GPURED__RANGE 1
+#else
+#define GPURED__RANGE 0
+#endif
+
+/* Two vectors combined, minima and maxima in fewer steps where that is possible. */
 GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED__V b) {
-#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+#if GPURED__RANGE && GPURED__PASS == 32 /* numbers win over NaN there */
   if (kernel == GPURED__MIN)
     return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 4));
   if (kernel == GPURED__MAX)
     return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 5));
-#elif GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 64
+#elif GPURED__RANGE && GPURED__PASS == 64
   if (kernel == GPURED__MIN)
     return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 4));
   if (kernel == GPURED__MAX)
     return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 5));
-#elif GPURED__X86 && GPURED__WIDTH == 64
+#elif GPURED__RANGE
   if (kernel == GPURED__MIN) return (GPURED__V)_mm512_min_epu64((__m512i)a, (__m512i)b);
   if (kernel == GPURED__MAX) return (GPURED__V)_mm512_max_epu64((__m512i)a, (__m512i)b);
+#elif GPURED__PASS == 1 && GPURED__X86 && GPURED__WIDTH == 16
+  /* No comparison of 64 bits here: is there a borrow in b - a? (What gcc makes of a > b takes the
+   * vector apart, now and then through the MMX registers, and leaves those in use.) */
+  const GPURED__V borrow = ((~b & a) | ((~b | a) & (b - a))) >> 63,
+                  more = (borrow ^ borrow) - borrow;
+  if (kernel == GPURED__MIN) return (b & more) | (a & ~more);
+  if (kernel == GPURED__MAX) return (a & more) | (b & ~more);
 #endif
   return GPURED__N(combine)(kernel, a, b);
 }
@@ -2874,9 +2888,10 @@ GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED
  * not made of maxima. */
 GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
   const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
-  if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__WIDTH == 64)) return r;
+  if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__RANGE)) return r;
   return GPURED__N(canonical)(r);
 }
+#undef GPURED__RANGE
 #endif
 
 /* A block on its way: H_0, the totals of the groups (then H_1), and E_1 of the groups. */
