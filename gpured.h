@@ -1485,21 +1485,35 @@ typedef struct gpured__kernels {
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
+/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6). */
+typedef struct gpured__scan_strip {
+  void *slots;
+  int64_t width;  /* a multiple of the longest vector */
+  int64_t groups; /* of rows that are still to come */
+  int levels;     /* above the groups */
+  int count[16];  /* of values in the current group of each level */
+} gpured__scan_strip;
+
+/* `how` is GPURED_SCAN_EXCLUSIVE, GPURED__SCAN_STREAM (past the caches), or both. */
 typedef struct gpured__scan_kernels {
-  void (*tile)(int kernel, int stream, const void *x, void *y, int64_t n, const void *before,
-               void *total);
+  void (*run)(int kernel, unsigned how, const void *x, void *y, int64_t n, void *carry);
+  void (*rows)(int kernel, unsigned how, const void *x, int64_t x_step, void *y, int64_t y_step,
+               int64_t rows, int64_t n, const void *empty);
   void (*total)(int kernel, const void *x, void *total);
-  void (*start)(int kernel, void *carry);
-  void (*next)(int kernel, void *carry, void *before);
-  void (*add)(int kernel, void *carry, const void *total);
+  void (*start)(int kernel, void *carry, const void *empty);
+  void (*add)(int kernel, void *carry, int level, const void *totals);
+  void (*strip)(int kernel, unsigned how, gpured__scan_strip *st, const void *x, int64_t x_step,
+                void *y, int64_t y_step, int64_t rows);
+  void (*strip_start)(int kernel, gpured__scan_strip *st, const void *empty);
   void (*expand)(void *dst, const void *src, int64_t n);
   void (*collapse)(void *dst, const void *src, int64_t n);
-  size_t size; /* of an element of the scan */
+  size_t size;  /* of an element of the scan */
+  size_t carry; /* of what is kept from one piece of a line to the next, which begins with the last
+                   result */
 } gpured__scan_kernels;
 
-/* A tile of the scan is 16^3 elements; 13 levels of 16 above it are enough for 2^63. */
-enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 13 };
-enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements of up to 64 bytes */
+/* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
+enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
 
 #endif /* sections 4 to 9 */
 
@@ -1513,12 +1527,6 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__PASS 132
 #include GPURED_HEADER_NAME
 #define GPURED__PASS 164
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 232
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 264
-#include GPURED_HEADER_NAME
-#define GPURED__PASS 201
 #include GPURED_HEADER_NAME
 #undef GPURED__LEVEL
 #undef GPURED__WIDTH
@@ -1546,18 +1554,6 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__T gpured__pair_f64
 #define GPURED__TN p64
 #define GPURED__MEMBER f64
-#elif GPURED__PASS == 232
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN v32
-#define GPURED__MEMBER f32
-#elif GPURED__PASS == 264
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN v64
-#define GPURED__MEMBER f64
-#elif GPURED__PASS == 201
-#define GPURED__T GPURED__M(v)
-#define GPURED__TN vu64
-#define GPURED__MEMBER u64
 #elif GPURED__PASS == 32
 #define GPURED__T float
 #define GPURED__I int32_t
@@ -1586,6 +1582,15 @@ enum { GPURED__CARRY_BYTES = GPURED__CARRY_LEVELS * 82 * 64 }; /* for elements o
 #define GPURED__UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define GPURED__UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Some of it, for loops that only go through memory. */
+#if defined(__clang__)
+#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#elif GPURED__GNU
+#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
+#else
+#define GPURED__UNROLL_4
 #endif
 
 #define GPURED__N(name) \
@@ -3214,14 +3219,17 @@ GPURED__FUNC void GPURED__N(result)(int op, int kernel, const gpured__node *node
 /* ---- 10.6  Scan ---- */
 
 /*
- * One text for three kinds of elements: numbers of the accumulator's type, with the groups of 16 in
- * vectors; the pairs of logsumexp; and vectors, one element of which is the same position in
- * several lines side by side. What stands in for an element that does not exist changes no bit of
- * the other one, so the formulas need no cases.
+ * One text for two kinds of elements: numbers of the accumulator's type, with the groups of 16 in
+ * vectors, and the pairs of logsumexp. What stands in for an element that does not exist changes no
+ * bit of the other one, so the formulas need no cases.
+ *
+ * A block of 256 takes three steps: the scans of its groups, E_1 of each group, the results. In one
+ * turn of the loop three neighbouring blocks take one step each, so that no step waits for another
+ * and reading, computing and writing overlap.
  */
 GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) { return GPURED__N(neutral)(kernel); }
 
-#elif GPURED__PASS < 200 /* pairs, on the merge of the float pass of the same level */
+#else /* pairs, on the merge of the float pass of the same level */
 
 GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
   (void)kernel;
@@ -3236,41 +3244,85 @@ GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
   none.s = 0;
   return none;
 }
-
-#else /* vectors */
-
-GPURED__INLINE GPURED__T GPURED__N(combine_one)(int kernel, GPURED__T a, GPURED__T b) {
-  return GPURED__M(combine)(kernel, a, b);
-}
-
-GPURED__INLINE GPURED__T GPURED__N(nothing)(int kernel) {
-  return GPURED__M(splat)(GPURED__M(neutral)(kernel));
-}
 #endif
+
+#if GPURED__PASS < 100
+/* Are there instructions for minima and maxima that know that -0 < +0? (Unoptimised, gcc's are
+ * macros that its own warnings object to.) */
+#if GPURED__X86 && GPURED__WIDTH == 64 && (defined(__OPTIMIZE__) || defined(__clang__))
+#define GPURED__RANGE 1
+#else
+#define GPURED__RANGE 0
+#endif
+
+/* Two vectors combined, minima and maxima in fewer steps where that is possible. */
+GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED__V b) {
+#if GPURED__RANGE && GPURED__PASS == 32 /* numbers win over NaN there */
+  if (kernel == GPURED__MIN)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 4));
+  if (kernel == GPURED__MAX)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_ps((__m512)a, (__m512)b, 5));
+#elif GPURED__RANGE && GPURED__PASS == 64
+  if (kernel == GPURED__MIN)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 4));
+  if (kernel == GPURED__MAX)
+    return GPURED__N(if_number)(a, b, (GPURED__V)_mm512_range_pd((__m512d)a, (__m512d)b, 5));
+#elif GPURED__RANGE
+  if (kernel == GPURED__MIN) return (GPURED__V)_mm512_min_epu64((__m512i)a, (__m512i)b);
+  if (kernel == GPURED__MAX) return (GPURED__V)_mm512_max_epu64((__m512i)a, (__m512i)b);
+#elif GPURED__PASS == 1 && GPURED__X86 && GPURED__WIDTH == 16
+  /* No comparison of 64 bits here: is there a borrow in b - a? (What gcc makes of a > b takes the
+   * vector apart, now and then through the MMX registers, and leaves those in use.) */
+  const GPURED__V borrow = ((~b & a) | ((~b | a) & (b - a))) >> 63,
+                  more = (borrow ^ borrow) - borrow;
+  if (kernel == GPURED__MIN) return (b & more) | (a & ~more);
+  if (kernel == GPURED__MAX) return (a & more) | (b & ~more);
+#endif
+  return GPURED__N(combine)(kernel, a, b);
+}
+
+/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they are
+ * not made of maxima. */
+GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
+  const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
+  if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__RANGE)) return r;
+  return GPURED__N(canonical)(r);
+}
+#undef GPURED__RANGE
+#endif
+
+/* A block on its way: H_0, the totals of the groups (then H_1), and E_1 of the groups. */
+typedef struct GPURED__N(scan_block) {
+  GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e[GPURED__LANES + 1];
+} GPURED__N(scan_block);
 
 #if GPURED__PASS < 100
 /* Elements of a row of 16 one further up by `by`, `before` coming in from below. */
 GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V v) {
   GPURED__V out = v;
   switch (by) {
-#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 16
+#if GPURED__X86 && GPURED__WIDTH == 64 /* one instruction, which gcc does not find */
+#if GPURED__ESIZE == 4
+#define GPURED__UP(by) (GPURED__V) _mm512_alignr_epi32((__m512i)v, (__m512i)before, 16 - (by))
+#else
+#define GPURED__UP(by) (GPURED__V) _mm512_alignr_epi64((__m512i)v, (__m512i)before, 8 - (by))
+#endif
     case 1:
-      GPURED__SHUFFLE(out, before, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                      30);
+      out = GPURED__UP(1);
       break;
     case 2:
-      GPURED__SHUFFLE(out, before, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-                      29);
+      out = GPURED__UP(2);
       break;
     case 4:
-      GPURED__SHUFFLE(out, before, v, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
-                      27);
+      out = GPURED__UP(4);
       break;
+#if GPURED__ESIZE == 4
     case 8:
-      GPURED__SHUFFLE(out, before, v, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
+      out = GPURED__UP(8);
       break;
 #endif
-#if GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 8
+#undef GPURED__UP
+#elif GPURED__WIDTH && GPURED__WIDTH / GPURED__ESIZE == 8
     case 1:
       GPURED__SHUFFLE(out, before, v, 7, 8, 9, 10, 11, 12, 13, 14);
       break;
@@ -3301,108 +3353,136 @@ GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V 
   return out;
 }
 
-/* The offset-doubling scan of one group in NV vectors, from the highest one down. */
-GPURED__INLINE void GPURED__N(group)(int kernel, GPURED__V *v) {
+/* Vector i of the row at x, one element further up; nothing comes in from below the row. */
+GPURED__INLINE GPURED__V GPURED__N(load_up)(const GPURED__T *x, int i, GPURED__V none) {
+  if (i > 0) return GPURED__N(load)(x + i * GPURED__W - 1);
+#if GPURED__WIDTH
+  return GPURED__N(shifted)(1, none, GPURED__N(load)(x));
+#else
+  return none;
+#endif
+}
+
+/* The offset-doubling scan of one group from x to h, which may be x. Elements move up by one on
+ * their way from memory, where it costs nothing. */
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
-  GPURED__V below;
+  GPURED__V v[GPURED__NV], below;
   int o, i;
   GPURED__UNROLL
-  for (o = 1; o < 16; o *= 2) {
+  for (i = 0; i < GPURED__NV; ++i)
+    v[i] = GPURED__N(scan_combine)(kernel, GPURED__N(load_up)(x, i, none),
+                                   GPURED__N(load)(x + i * GPURED__W));
+  GPURED__UNROLL
+  for (o = 2; o < GPURED__LANES; o *= 2) {
     GPURED__UNROLL
-    for (i = GPURED__NV - 1; i >= 0; --i) {
+    for (i = GPURED__NV - 1; i >= o / GPURED__W; --i) {
       if (o >= GPURED__W)
-        below = i >= o / GPURED__W ? v[i - o / GPURED__W] : none;
+        below = v[i - o / GPURED__W];
       else
         below = GPURED__N(shifted)(o, i > 0 ? v[i - 1] : none, v[i]);
-      v[i] = GPURED__N(combine)(kernel, below, v[i]);
+      v[i] = GPURED__N(scan_combine)(kernel, below, v[i]);
     }
   }
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + i * GPURED__W, v[i]);
 }
 
-/* H_0 of 256 elements to h, and the totals of their groups. */
-GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
-                                           GPURED__T *totals) {
-  GPURED__V v[GPURED__NV];
-  int g, i;
-  for (g = 0; g < GPURED__LANES; ++g) {
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + g * GPURED__LANES + i * GPURED__W);
-    GPURED__N(group)(kernel, v);
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + g * GPURED__LANES + i * GPURED__W, v[i]);
-    totals[g] = h[g * GPURED__LANES + GPURED__LANES - 1];
-  }
+/* The first `count` elements of a row. */
+GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
+  _mm512_mask_storeu_ps(y, (__mmask16)((1u << count) - 1), _mm512_loadu_ps(row));
+#else
+  int i;
+  for (i = 0; i < count; ++i) y[i] = row[i];
+#endif
 }
 
-/* A group of 16 elements in memory. */
-GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *x) {
-  GPURED__V v[GPURED__NV];
+/* y = e combined with each element of a group. */
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
+                                         GPURED__T *y) {
+  const GPURED__V before = GPURED__N(splat)(e);
   int i;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
-  GPURED__N(group)(kernel, v);
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(x + i * GPURED__W, v[i]);
-}
-
-/* The results of 256 elements from H_0, H_1 of their groups, and E_2. */
-GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
-  GPURED__T e1[GPURED__LANES + 1];
-  int g, i;
-  e1[0] = e2;
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
-  (e1 + 1 + i * GPURED__W,
-   GPURED__N(combine)(kernel, GPURED__N(splat)(e2), GPURED__N(load)(h1 + i * GPURED__W)));
-  for (g = 0; g < GPURED__LANES; ++g) {
-    const GPURED__V e = GPURED__N(splat)(e1[g]);
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) {
-      const int at = g * GPURED__LANES + i * GPURED__W;
-      const GPURED__V r =
-          GPURED__N(canonical)(GPURED__N(combine)(kernel, e, GPURED__N(load)(h + at)));
-      if (stream)
-        GPURED__N(stream)(y + at, r);
-      else
-        GPURED__N(store)(y + at, r);
-    }
+  for (i = 0; i < GPURED__NV; ++i) {
+    GPURED__V r = GPURED__N(scan_result)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
+    if (stream)
+      GPURED__N(stream)(y + i * GPURED__W, r);
+    else
+      GPURED__N(store)(y + i * GPURED__W, r);
   }
 }
 #else
-/* The offset-doubling scan of one group, in place. */
-GPURED__INLINE void GPURED__N(group_in_place)(int kernel, GPURED__T *v) {
+GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
+                                       GPURED__T fill) {
+  int i;
+  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : fill;
+}
+
+GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
+  int i;
+  for (i = 0; i < count; ++i) y[i] = row[i];
+}
+
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   int o, p;
+  for (p = 0; p < GPURED__LANES; ++p) h[p] = x[p];
   for (o = 1; o < GPURED__LANES; o *= 2)
-    for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(combine_one)(kernel, v[p - o], v[p]);
+    for (p = GPURED__LANES - 1; p >= o; --p) h[p] = GPURED__N(combine_one)(kernel, h[p - o], h[p]);
 }
 
-GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, GPURED__T *h,
-                                           GPURED__T *totals) {
-  int g, i;
-  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, h += GPURED__LANES) {
-    for (i = 0; i < GPURED__LANES; ++i) h[i] = x[i];
-    GPURED__N(group_in_place)(kernel, h);
-    totals[g] = h[GPURED__LANES - 1];
-  }
-}
-
-GPURED__INLINE void GPURED__N(scan_finish)(int kernel, int stream, const GPURED__T *h,
-                                           const GPURED__T *h1, GPURED__T e2, GPURED__T *y) {
-  GPURED__T e = e2;
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
+                                         GPURED__T *y) {
   int i;
   (void)stream;
-  for (i = 0; i < GPURED__BLOCK; ++i) {
-    if (i > 0 && i % GPURED__LANES == 0)
-      e = GPURED__N(combine_one)(kernel, e2, h1[i / GPURED__LANES - 1]);
-#if GPURED__PASS > 200
-    y[i] = GPURED__M(canonical)(GPURED__N(combine_one)(kernel, e, h[i]));
-#else
-    y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
-#endif
-  }
+  for (i = 0; i < GPURED__LANES; ++i) y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
 }
 #endif
+
+/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart. */
+GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan_block) * b) {
+  int g;
+  GPURED__UNROLL_4
+  for (g = 0; g < whole; ++g) b->totals[g] = b->h[g * GPURED__LANES + GPURED__LANES - 1];
+  for (; g < GPURED__LANES; ++g) b->totals[g] = GPURED__N(nothing)(kernel);
+}
+
+/* The first step of a block of n <= 256 elements. */
+GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64_t n,
+                                           GPURED__N(scan_block) * b) {
+  const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
+  GPURED__T pad[GPURED__LANES];
+  int64_t g;
+  GPURED__UNROLL_4
+  for (g = 0; g < whole; ++g)
+    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, b->h + g * GPURED__LANES);
+  if (rest > 0) {
+    GPURED__N(pad_row)(pad, x + g * GPURED__LANES, (int)rest, GPURED__N(nothing)(kernel));
+    GPURED__N(scan_group)(kernel, pad, b->h + g * GPURED__LANES);
+  }
+  GPURED__N(scan_totals)(kernel, (int)whole, b);
+}
+
+/* The second step, e2 being E_2 of the block. */
+GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) * b, GPURED__T e2) {
+  GPURED__N(scan_group)(kernel, b->totals, b->totals);
+  b->e[0] = e2;
+  GPURED__N(scan_join)(kernel, 0, e2, b->totals, b->e + 1);
+}
+
+/* The last step: exactly n results. */
+GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b, int64_t n,
+                                           GPURED__T *y) {
+  const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
+  GPURED__T end[GPURED__LANES];
+  int64_t g;
+  GPURED__UNROLL_4
+  for (g = 0; g < whole; ++g)
+    GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
+  if (rest == 0) return;
+  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, end);
+  GPURED__N(cut_row)(y + g * GPURED__LANES, end, (int)rest);
+}
 
 /* Totals of equal pieces, level by level: `stage[s]` holds the values of the current group after s
  * steps of the doubling. */
@@ -3411,6 +3491,13 @@ typedef struct GPURED__N(level) {
   GPURED__T before; /* E of the next level for this group */
   int count;
 } GPURED__N(level);
+
+/* What one piece of a line leaves for the next one: the last inclusive result, and the totals from
+ * those of blocks up. */
+typedef struct GPURED__N(carry) {
+  GPURED__T last;
+  GPURED__N(level) levels[GPURED__CARRY_LEVELS];
+} GPURED__N(carry);
 
 /* The exclusive prefix of the next piece at the lowest level. */
 GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(level) * lv) {
@@ -3422,79 +3509,225 @@ GPURED__INLINE GPURED__T GPURED__N(level_prefix)(int kernel, const GPURED__N(lev
  * stage[4][15]). */
 GPURED__INLINE int GPURED__N(level_add)(int kernel, GPURED__N(level) * lv, GPURED__T total) {
   int p = lv->count++, s, o;
-  lv->stage[0][p] = total;
-  for (s = 0, o = 1; s < 4; ++s, o *= 2)
-    lv->stage[s + 1][p] = p >= o
-                              ? GPURED__N(combine_one)(kernel, lv->stage[s][p - o], lv->stage[s][p])
-                              : lv->stage[s][p];
+  GPURED__UNROLL_4
+  for (s = 0, o = 1; s < 4; ++s, o *= 2) {
+    lv->stage[s][p] = total;
+    if (p >= o) total = GPURED__N(combine_one)(kernel, lv->stage[s][p - o], total);
+  }
+  lv->stage[4][p] = total;
   return lv->count == GPURED__LANES;
 }
 
-/* Level 1 and above of a tile: `totals` of the groups of up to 16 blocks become H_1, `tops` H_2. */
-GPURED__INLINE void GPURED__N(scan_totals)(int kernel, GPURED__T *totals, GPURED__T *tops,
-                                           int64_t blocks) {
-  int64_t b;
-  for (b = 0; b < GPURED__LANES; ++b) {
-    if (b < blocks) GPURED__N(group_in_place)(kernel, totals + b * GPURED__LANES);
-    tops[b] =
-        b < blocks ? totals[b * GPURED__LANES + GPURED__LANES - 1] : GPURED__N(nothing)(kernel);
+/* Adds the total of a block (level 0), of a tile (1), and so on; nothing is pending below. */
+GPURED__INLINE void GPURED__N(carry_add)(int kernel, GPURED__N(carry) * c, int level,
+                                         GPURED__T total) {
+  GPURED__N(level) *lv = c->levels;
+  int k = level;
+  while (GPURED__N(level_add)(kernel, &lv[k], total)) {
+    total = lv[k].stage[4][GPURED__LANES - 1];
+    ++k;
   }
-  GPURED__N(group_in_place)(kernel, tops);
+  for (; k > 0; --k) { /* completed levels begin a new group */
+    lv[k - 1].before = GPURED__N(level_prefix)(kernel, &lv[k]);
+    lv[k - 1].count = 0;
+  }
+}
+
+/* Where results go. Past the caches, whole lines of memory leave and the rest waits for the next
+ * block. */
+enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
+typedef struct GPURED__N(scan_out) {
+  GPURED__T *y;
+  GPURED__T wait[GPURED__BLOCK + 2 * GPURED__N(line)];
+  int64_t held;
+} GPURED__N(scan_out);
+
+#if GPURED__PASS < 100
+/* Of `count` waiting results the whole lines leave; the first ones up to a line do so through the
+ * caches. */
+GPURED__INLINE void GPURED__N(scan_flow)(GPURED__N(scan_out) * o, int64_t count) {
+  const int64_t lead = (int64_t)((64 - (uintptr_t)o->y % 64) % 64 / sizeof(GPURED__T));
+  int64_t i = gpured__min_i64(lead, count);
+  if (i > 0) memcpy(o->y, o->wait, (size_t)i * sizeof(GPURED__T));
+  for (; i + GPURED__N(line) <= count; i += GPURED__W)
+    GPURED__N(stream)(o->y + i, GPURED__N(load)(o->wait + i));
+  o->y += i;
+  o->held = count - i;
+  if (i > 0) memmove(o->wait, o->wait + i, sizeof(GPURED__T) * GPURED__N(line));
+}
+#endif
+
+/* Where the next results are put, and what follows when n of them are there. */
+GPURED__INLINE GPURED__T *GPURED__N(scan_to)(unsigned how, GPURED__N(scan_out) * o) {
+  return how & GPURED__SCAN_STREAM ? o->wait + o->held : o->y;
+}
+
+GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, int64_t n) {
+#if GPURED__PASS < 100
+  if (how & GPURED__SCAN_STREAM) {
+    GPURED__N(scan_flow)(o, o->held + n);
+    return;
+  }
+#endif
+  (void)how;
+  o->y += n;
+}
+
+/* The first step of a whole block together with the last one of an earlier block: what one waits
+ * for, the other does meanwhile. With `ahead`, what lies 4 KB ahead is asked for; with `direct`,
+ * results go past the caches at once. */
+GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int ahead, int direct, const GPURED__T *x,
+                                         GPURED__N(scan_block) * read,
+                                         const GPURED__N(scan_block) * emit, GPURED__T *y) {
+  int g, i;
+  GPURED__UNROLL_4
+  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES) {
+    GPURED__UNROLL
+    for (i = 0; ahead && i < GPURED__LANES; i += GPURED__N(line))
+      GPURED__PREFETCH((const void *)((uintptr_t)(x + i) + 4096));
+    GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
+    GPURED__N(scan_join)
+    (kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
+  }
+  GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
+}
+
+/* That turn, to where results go. */
+GPURED__INLINE void GPURED__N(scan_send)(int kernel, unsigned how, const GPURED__T *x,
+                                         GPURED__N(scan_block) * read,
+                                         const GPURED__N(scan_block) * emit,
+                                         GPURED__N(scan_out) * o) {
+  if (!(how & GPURED__SCAN_STREAM)) {
+    GPURED__N(scan_turn)(kernel, 0, 0, x, read, emit, o->y);
+  } else if (o->held > 0 || (uintptr_t)o->y % 64 != 0) {
+    GPURED__N(scan_turn)(kernel, 1, 0, x, read, emit, o->wait + o->held);
+    GPURED__N(scan_sent)(how, o, GPURED__BLOCK);
+    return;
+  } else {
+    GPURED__N(scan_turn)(kernel, 1, 1, x, read, emit, o->y);
+  }
+  o->y += GPURED__BLOCK;
+}
+
+/* The end of a line, or of a piece: its last result is kept, and comes last or, if results are
+ * exclusive, nowhere. */
+GPURED__INLINE void GPURED__N(scan_end)(int kernel, unsigned how, GPURED__N(scan_block) * b,
+                                        int64_t n, GPURED__N(carry) * c, GPURED__N(scan_out) * o) {
+  const int64_t g = (n - 1) / GPURED__LANES, count = how & GPURED_SCAN_EXCLUSIVE ? n - 1 : n;
+  GPURED__T last[GPURED__LANES];
+  GPURED__N(scan_finish)(kernel, b, count, GPURED__N(scan_to)(how, o));
+  GPURED__N(scan_sent)(how, o, count);
+  if (o->held > 0) memcpy(o->y, o->wait, (size_t)o->held * sizeof(GPURED__T));
+  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, last);
+  c->last = last[(n - 1) % GPURED__LANES];
 }
 
 /*
- * The scan of a tile of n <= 4096 elements, `before` being E_3 of the tile; returns the total of a
- * whole one. First H_0 of all blocks, then the few totals, then all results: so the waiting is for
- * the totals of the tile, not for those of each block.
+ * The scan of n elements that follow those in the carry; only the last ones of a line may be an
+ * incomplete block. Exclusive results are the inclusive ones stored one further, which the block
+ * behind does not mind: it has been read.
  */
-GPURED__INLINE GPURED__T GPURED__N(scan_tile_inline)(int kernel, int stream, const GPURED__T *x,
-                                                     GPURED__T *y, int64_t n, GPURED__T before) {
-  GPURED__T h[GPURED__SCAN_TILE], totals[GPURED__BLOCK], tops[GPURED__LANES], full[GPURED__BLOCK],
-      e2;
-  const int64_t whole = n / GPURED__BLOCK, rest = n % GPURED__BLOCK, blocks = whole + (rest > 0);
-  int64_t b, i;
-  for (b = 0; b < whole; ++b) GPURED__N(scan_groups)
-  (kernel, x + b * GPURED__BLOCK, h + b * GPURED__BLOCK, totals + b * GPURED__LANES);
-  if (rest > 0) {
-    for (i = 0; i < GPURED__BLOCK; ++i)
-      full[i] = i < rest ? x[whole * GPURED__BLOCK + i] : GPURED__N(nothing)(kernel);
-    GPURED__N(scan_groups)(kernel, full, h + whole * GPURED__BLOCK, totals + whole * GPURED__LANES);
+GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                               GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
+  GPURED__N(scan_block)
+  block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
+  GPURED__N(scan_out) out;
+  int64_t at, ahead = 3 * GPURED__BLOCK; /* from the block that is read to the one that is done */
+  out.y = y;
+  out.held = 0;
+  for (at = 0; at - ahead < n; at += GPURED__BLOCK) {
+    const int64_t done = at - ahead;
+    if (done >= 0 && n - at >= GPURED__BLOCK) {
+      GPURED__N(scan_send)(kernel, how, x + at, read, emit, &out);
+    } else {
+      if (at < n)
+        GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
+      if (done >= 0 && n - done > GPURED__BLOCK) {
+        GPURED__N(scan_finish)(kernel, emit, GPURED__BLOCK, GPURED__N(scan_to)(how, &out));
+        GPURED__N(scan_sent)(how, &out, GPURED__BLOCK);
+      } else if (done >= 0) {
+        GPURED__N(scan_end)(kernel, how, emit, n - done, c, &out);
+      }
+    }
+    if (at > 0 && at - GPURED__BLOCK < n) {
+      GPURED__N(scan_prefixes)(kernel, join, GPURED__N(level_prefix)(kernel, c->levels));
+      GPURED__N(carry_add)(kernel, c, 0, join->totals[GPURED__LANES - 1]);
+    }
+    if (at == GPURED__BLOCK && (how & GPURED_SCAN_EXCLUSIVE)) {
+      *GPURED__N(scan_to)(how, &out) = c->last;
+      GPURED__N(scan_sent)(how, &out, 1);
+    }
+    next = emit, emit = wait, wait = join, join = read, read = next;
   }
-  GPURED__N(scan_totals)(kernel, totals, tops, blocks);
-  for (b = 0; b < blocks; ++b) {
-    e2 = b > 0 ? GPURED__N(combine_one)(kernel, before, tops[b - 1]) : before;
-    if (stream) /* beyond the cache: the next tile is fetched while this one is stored */
-      for (i = 0; i < GPURED__BLOCK; i += 64 / (int64_t)sizeof *x)
-        GPURED__PREFETCH(
-            (const void *)((uintptr_t)x + (size_t)(n + b * GPURED__BLOCK + i) * sizeof *x));
-    GPURED__N(scan_finish)
-    (kernel, stream, h + b * GPURED__BLOCK, totals + b * GPURED__LANES, e2,
-     b < whole ? y + b * GPURED__BLOCK : full);
+}
+
+/* Lines of one group each. */
+GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPURED__T *x,
+                                               int64_t x_step, GPURED__T *y, int64_t y_step,
+                                               int64_t rows, int n, GPURED__T empty) {
+  GPURED__T h[GPURED__LANES];
+  const GPURED__T none = GPURED__N(nothing)(kernel);
+  for (; rows > 0; --rows, x += x_step, y += y_step) {
+    if (n < GPURED__LANES) GPURED__N(pad_row)(h, x, n, none);
+    GPURED__N(scan_group)(kernel, n < GPURED__LANES ? h : x, h);
+    if (shift) *y = empty;
+    if (n - shift < GPURED__LANES) {
+      GPURED__N(scan_join)(kernel, 0, none, h, h);
+      GPURED__N(cut_row)(y + shift, h, n - shift);
+    } else {
+      GPURED__N(scan_join)(kernel, 0, none, h, y);
+    }
   }
-  if (rest > 0) memcpy(y + whole * GPURED__BLOCK, full, (size_t)rest * sizeof *y);
-  return tops[GPURED__LANES - 1];
+}
+
+/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way. */
+GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                                int64_t x_step, GPURED__T *y, int64_t y_step,
+                                                int64_t rows, int64_t n, GPURED__T empty) {
+  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
+  GPURED__N(scan_block) block[4];
+  int64_t r;
+  if (n <= GPURED__LANES) {
+    GPURED__N(scan_group_rows)(kernel, shift, x, x_step, y, y_step, rows, (int)n, empty);
+    return;
+  }
+  for (r = 0; r < rows + 3; ++r) {
+    if (r < rows) GPURED__N(scan_groups)(kernel, x + r * x_step, n, &block[r % 4]);
+    if (r > 0 && r <= rows)
+      GPURED__N(scan_prefixes)(kernel, &block[(r - 1) % 4], GPURED__N(nothing)(kernel));
+    if (r < 3) continue;
+    if (shift) y[(r - 3) * y_step] = empty;
+    GPURED__N(scan_finish)(kernel, &block[(r - 3) % 4], n - shift, y + (r - 3) * y_step + shift);
+  }
 }
 
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
  * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
 #if GPURED__PASS < 100
-GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
-  GPURED__V v[16 * GPURED__NV];
-  int i, count;
-  GPURED__UNROLL
-  for (i = 0; i < 16 * GPURED__NV; ++i) v[i] = GPURED__N(load)(x + i * GPURED__W);
-  for (count = 8 * GPURED__NV; count >= GPURED__NV; count /= 2) {
-    for (i = 0; i < count; ++i) {
+GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, GPURED__V a, GPURED__V b) {
 #if GPURED__WIDTH == 0
-      v[i] = GPURED__N(combine)(kernel, v[2 * i], v[2 * i + 1]);
+  return GPURED__N(scan_combine)(kernel, a, b);
 #else
-      GPURED__V even, odd;
-      GPURED__N(halves)(2, v[2 * i], v[2 * i + 1], &even, &odd);
-      v[i] = GPURED__N(combine)(kernel, even, odd);
+  GPURED__V even, odd;
+  GPURED__N(halves)(2, a, b, &even, &odd);
+  return GPURED__N(scan_combine)(kernel, even, odd);
 #endif
-    }
+}
+
+GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
+  GPURED__V v[8];
+  int i, k;
+  for (i = 0; i < GPURED__NV; ++i, x += GPURED__LANES * GPURED__W) {
+    GPURED__UNROLL
+    for (k = 0; k < 8; ++k)
+      v[k] = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x + 2 * k * GPURED__W),
+                                   GPURED__N(load)(x + (2 * k + 1) * GPURED__W));
+    GPURED__UNROLL
+    for (k = 0; k < 4; ++k) v[k] = GPURED__N(join_pairs)(kernel, v[2 * k], v[2 * k + 1]);
+    v[0] = GPURED__N(join_pairs)(kernel, v[0], v[1]);
+    v[1] = GPURED__N(join_pairs)(kernel, v[2], v[3]);
+    GPURED__N(store)(totals + i * GPURED__W, GPURED__N(join_pairs)(kernel, v[0], v[1]));
   }
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(totals + i * GPURED__W, v[i]);
 }
 #else
 GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
@@ -3507,85 +3740,207 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
 }
 #endif
 
-/* The total of a whole tile alone. */
-GPURED__INLINE GPURED__T GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x) {
-  GPURED__T totals[GPURED__BLOCK], v[GPURED__LANES];
-  int b, i, count;
+/* Of a whole tile: its total, and what its last result consists of besides what comes before the
+ * tile (H_2, H_1 and H_0, each before its last step). */
+GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x, GPURED__T *total) {
+  GPURED__T groups[GPURED__BLOCK], blocks[GPURED__LANES];
+  int b;
   for (b = 0; b < GPURED__LANES; ++b)
-    GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, totals + b * GPURED__LANES);
-  GPURED__N(group_totals)(kernel, totals, v);
-  for (count = GPURED__LANES / 2; count > 0; count /= 2)
-    for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
-  return v[0];
+    GPURED__N(group_totals)(kernel, x + b * GPURED__BLOCK, groups + b * GPURED__LANES);
+  GPURED__N(group_totals)(kernel, groups, blocks);
+  GPURED__N(scan_group)(kernel, blocks, blocks);
+  total[0] = blocks[GPURED__LANES - 1];
+  total[1] = blocks[GPURED__LANES - 2];
+  total[3] = groups[GPURED__BLOCK - 1];
+  GPURED__N(scan_group)(kernel, groups + GPURED__BLOCK - GPURED__LANES, blocks);
+  total[2] = blocks[GPURED__LANES - 2];
 }
 
-GPURED__FUNC void GPURED__N(scan_tile)(int kernel, int stream, const void *in, void *out, int64_t n,
-                                       const void *before, void *total) {
-  const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T *y = (GPURED__T *)out, sum, e;
-  (void)stream;
-  memcpy(&e, before, sizeof e);
-  switch (kernel) {
-#if (GPURED__PASS < 100 || GPURED__PASS > 200) && GPURED__WIDTH != 0
-    case GPURED__MUL:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MUL, 0, x, y, n, e);
-      break;
-    case GPURED__MIN:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MIN, 0, x, y, n, e);
-      break;
-    case GPURED__MAX:
-      sum = GPURED__N(scan_tile_inline)(GPURED__MAX, 0, x, y, n, e);
-      break;
-    case GPURED__ADD:
-      sum = GPURED__N(scan_tile_inline)(GPURED__ADD, stream, x, y, n, e);
-      break;
-#endif
-    default:
-      sum = GPURED__N(scan_tile_inline)(kernel, 0, x, y, n, e);
+/* A copy for each operation, where vectors make it faster. */
+#if GPURED__PASS < 100 && GPURED__WIDTH != 0
+#define GPURED__WITH_SCAN(kernel, function, ...)      \
+  switch (kernel) {                                   \
+    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__); \
+    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__); \
+    default:                                          \
+      function(GPURED__ADD, __VA_ARGS__);             \
   }
-#if GPURED__X86
-  if (stream) _mm_sfence(); /* other threads may look at what went past the cache */
+#else
+#define GPURED__WITH_SCAN(kernel, function, ...) function(kernel, __VA_ARGS__);
 #endif
-  memcpy(total, &sum, sizeof sum);
+
+GPURED__FUNC void GPURED__N(scan_run)(int kernel, unsigned how, const void *in, void *out,
+                                      int64_t n, void *carry) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_run_inline), how, x, y, n, c)
+#if GPURED__X86
+  if (how & GPURED__SCAN_STREAM) _mm_sfence(); /* other threads may look at what left */
+#endif
+}
+
+GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in, int64_t x_step,
+                                       void *out, int64_t y_step, int64_t rows, int64_t n,
+                                       const void *empty) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out, z;
+  memcpy(&z, empty, sizeof z);
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_rows_inline), how, x, x_step, y, y_step, rows, n, z)
 }
 
 GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *total) {
   const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T sum = kernel == GPURED__ADD ? GPURED__N(scan_total_inline)(GPURED__ADD, x)
-                                        : GPURED__N(scan_total_inline)(kernel, x);
-  memcpy(total, &sum, sizeof sum);
+  GPURED__T *t = (GPURED__T *)total;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_total_inline), x, t)
 }
 
-/* The levels above the tiles. `start` clears them; `next` gives E_3 of the next tile; `add` takes
- * its total. */
-GPURED__FUNC void GPURED__N(carry_start)(int kernel, void *carry) {
-  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
+GPURED__FUNC void GPURED__N(scan_start)(int kernel, void *carry, const void *empty) {
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
   int k;
+  memcpy(&c->last, empty, sizeof c->last);
   for (k = 0; k < GPURED__CARRY_LEVELS; ++k) {
-    lv[k].before = GPURED__N(nothing)(kernel);
-    lv[k].count = 0;
+    c->levels[k].before = GPURED__N(nothing)(kernel);
+    c->levels[k].count = 0;
   }
 }
 
-GPURED__FUNC void GPURED__N(carry_next)(int kernel, void *carry, void *before) {
-  GPURED__T e = GPURED__N(level_prefix)(kernel, (GPURED__N(level) *)carry);
-  memcpy(before, &e, sizeof e);
+/* Moves the carry behind a whole piece of 16^level blocks, of which its total is known and what its
+ * last result consists of. */
+GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const void *totals) {
+  const GPURED__T *t = (const GPURED__T *)totals;
+  GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
+  GPURED__T h[GPURED__LANES], e = GPURED__N(level_prefix)(kernel, c->levels);
+  int i;
+  for (i = 1; i <= level + 1; ++i) e = GPURED__N(combine_one)(kernel, e, t[i]);
+  for (i = 0; i < GPURED__LANES; ++i) h[i] = t[level + 2];
+  GPURED__N(scan_join)(kernel, 0, e, h, h);
+  c->last = h[0];
+  GPURED__N(carry_add)(kernel, c, level, t[0]);
 }
 
-GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *total) {
-  GPURED__N(level) *lv = (GPURED__N(level) *)carry;
-  GPURED__T sum;
-  int k = 0;
-  memcpy(&sum, total, sizeof sum);
-  while (GPURED__N(level_add)(kernel, &lv[k], sum)) {
-    sum = lv[k].stage[4][GPURED__LANES - 1];
-    ++k;
+#if GPURED__PASS < 100
+/*
+ * Lines side by side: a row is the same position in each of `width` of them. 16 rows are a group,
+ * in one vector a row. Rows of slots: E_1 of the group, the last result, what is read beyond the
+ * end; then for each level the 15 values the doubling looks back at, and E of the level above.
+ */
+GPURED__INLINE GPURED__T *GPURED__N(slot)(const gpured__scan_strip *st, int level, int slot) {
+  return (GPURED__T *)st->slots + (3 + level * GPURED__LANES + slot) * st->width;
+}
+
+/* Adds the totals of a group in W columns; makes E_1 of the next one. */
+GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *st, int64_t column,
+                                         GPURED__V total) {
+  GPURED__V sum = total, e;
+  GPURED__T *at;
+  int k, o, p;
+  for (k = 0;; ++k) {
+    p = st->count[k];
+    for (o = 1; o < GPURED__LANES; o *= 2, total = sum) {
+      at = GPURED__N(slot)(st, k, o - 1 + (p & (o - 1))) + column;
+      if (p >= o) sum = GPURED__N(scan_combine)(kernel, GPURED__N(load)(at), total);
+      GPURED__N(store)(at, total);
+    }
+    if (p < GPURED__LANES - 1) break;
   }
-  for (; k > 0; --k) { /* completed levels begin a new group */
-    lv[k - 1].before = GPURED__N(level_prefix)(kernel, &lv[k]);
-    lv[k - 1].count = 0;
+  e = GPURED__N(scan_combine)(
+      kernel, GPURED__N(load)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + column), sum);
+  for (; k > 0; --k) GPURED__N(store)(GPURED__N(slot)(st, k - 1, GPURED__LANES - 1) + column, e);
+  GPURED__N(store)((GPURED__T *)st->slots + column, e);
+}
+
+/* The results of one group in W columns, from its rows. */
+GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                            int64_t column, GPURED__V *v, GPURED__T *const *y,
+                                            int64_t rows) {
+  GPURED__T *slots = (GPURED__T *)st->slots + column;
+  const GPURED__V e = GPURED__N(load)(slots);
+  GPURED__V last;
+  int p;
+  GPURED__UNROLL
+  for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(scan_result)(kernel, e, v[p]);
+  if (how & GPURED_SCAN_EXCLUSIVE) {
+    last = GPURED__N(load)(slots + st->width);
+    GPURED__N(store)(slots + st->width, v[GPURED__LANES - 1]);
+    GPURED__UNROLL
+    for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
+    v[0] = last;
+  }
+  GPURED__UNROLL
+  for (p = 0; p < GPURED__LANES; ++p) {
+    if (p >= rows) break;
+    if (how & GPURED__SCAN_STREAM)
+      GPURED__N(stream)(y[p] + column, v[p]);
+    else
+      GPURED__N(store)(y[p] + column, v[p]);
   }
 }
+
+/* Rows that follow those before; all but the last ones of the lines are whole groups. */
+GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpured__scan_strip *st,
+                                                 const GPURED__T *x, int64_t x_step, GPURED__T *y,
+                                                 int64_t y_step, int64_t rows) {
+  const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
+  GPURED__T *to[GPURED__LANES];
+  GPURED__V v[GPURED__LANES], total;
+  int64_t c, ahead = 16 * x_step;
+  int o, p;
+  for (; rows > 0; rows -= GPURED__LANES) {
+    for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
+      from[p] = p < rows ? x : none;
+      to[p] = y;
+    }
+    --st->groups;
+    for (c = 0; c < st->width; c += GPURED__W) {
+      GPURED__UNROLL
+      for (p = 0; p < GPURED__LANES; ++p) {
+        v[p] = GPURED__N(load)(from[p] + c);
+        if (how & GPURED__SCAN_STREAM) GPURED__PREFETCH(from[p] + c + ahead);
+      }
+      GPURED__UNROLL
+      for (o = 1; o < GPURED__LANES; o *= 2) {
+        GPURED__UNROLL
+        for (p = GPURED__LANES - 1; p >= o; --p)
+          v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
+      }
+      total = v[GPURED__LANES - 1];
+      GPURED__N(strip_finish)(kernel, how, st, c, v, to, rows);
+      if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
+    }
+    for (o = 0; o < st->levels && ++st->count[o] == GPURED__LANES; ++o) st->count[o] = 0;
+  }
+}
+
+GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_strip *st,
+                                        const void *in, int64_t x_step, void *out, int64_t y_step,
+                                        int64_t rows) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_strip_inline), how, st, x, x_step, y, y_step, rows)
+#if GPURED__X86
+  if (how & GPURED__SCAN_STREAM) _mm_sfence();
+#endif
+}
+
+GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st,
+                                              const void *empty) {
+  GPURED__T *slots = (GPURED__T *)st->slots, z;
+  const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
+  int64_t c;
+  int k;
+  memcpy(&z, empty, sizeof z);
+  for (c = 0; c < st->width; c += GPURED__W) {
+    GPURED__N(store)(slots + c, none);
+    GPURED__N(store)(slots + st->width + c, GPURED__N(splat)(z));
+    GPURED__N(store)(slots + 2 * st->width + c, none);
+    for (k = 0; k < st->levels; ++k)
+      GPURED__N(store)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + c, none);
+  }
+  memset(st->count, 0, sizeof st->count);
+}
+#endif
 
 #if GPURED__PASS < 100
 /* ---- 10.7  GEMM-reduce ---- */
@@ -4125,21 +4480,76 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
     for (i = 0; i < n; ++i, p += stride) *p = (TYPE)(VALUE); \
   } while (0)
 
+#if GPURED__WIDTH != 0
+#define GPURED__NARROW(TYPE, VALUE)                                             \
+  do {                                                                          \
+    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE)))); \
+    for (; done + GPURED__W <= n; done += GPURED__W) {                          \
+      const GPURED__V v = GPURED__N(load)(src + done);                          \
+      const narrow w = __builtin_convertvector(VALUE, narrow);                  \
+      memcpy((TYPE *)dst + done, &w, sizeof w);                                 \
+    }                                                                           \
+  } while (0)
+
+/* What vectors can do of put: contiguous elements. Returns how many it did. */
+GPURED__FUNC int64_t GPURED__N(put_vectors)(void *dst, int32_t dtype, const GPURED__T *src,
+                                            int64_t n, GPURED__U flip) {
+  int64_t done = 0;
+#if GPURED__FLOAT
+  (void)flip;
+  if (dtype == (GPURED__PASS == 32 ? GPURED_F32 : GPURED_F64))
+    for (; done + GPURED__W <= n; done += GPURED__W)
+      GPURED__N(store)((GPURED__T *)dst + done, GPURED__N(canonical)(GPURED__N(load)(src + done)));
+#if GPURED__PASS == 64
+  if (dtype == GPURED_F32) GPURED__NARROW(float, GPURED__N(canonical)(v));
+#elif GPURED__X86 && GPURED__WIDTH >= 32
+  for (; dtype == GPURED_F16 && done + 8 <= n; done += 8) {
+    const __m256 v = _mm256_loadu_ps(src + done);
+    const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    const __m256 w = _mm256_blendv_ps(v, _mm256_set1_ps(gpured__quiet_nan_f32()), nan);
+    _mm_storeu_si128((__m128i *)(void *)((uint16_t *)dst + done), _mm256_cvtps_ph(w, 0));
+  }
+#endif
+#if GPURED__PASS == 32 && GPURED__W > 4
+  if (dtype == GPURED_BF16) /* to the nearest, ties to even; the carry moves into the exponent */
+    for (; done + GPURED__W <= n; done += GPURED__W) {
+      typedef uint16_t narrow __attribute__((vector_size(GPURED__W * 2)));
+      const GPURED__UV u = GPURED__N(as_u)(GPURED__N(canonical)(GPURED__N(load)(src + done)));
+      const GPURED__UV r = (u + ((u >> 16 & 1u) + 0x7fffu)) >> 16;
+      const narrow w = __builtin_convertvector(r, narrow);
+      memcpy((uint16_t *)dst + done, &w, sizeof w);
+    }
+#endif
+#else
+  const GPURED__V sign = GPURED__N(splat)(flip);
+  if (gpured__dtype_size(dtype) == 8) GPURED__NARROW(uint64_t, v ^ sign);
+  if (gpured__dtype_size(dtype) == 4) GPURED__NARROW(uint32_t, v ^ sign);
+#if GPURED__W > 4 /* narrower vectors of bytes are no machine type */
+  if (gpured__dtype_size(dtype) == 1) GPURED__NARROW(uint8_t, v ^ sign);
+#endif
+#endif
+  return done;
+}
+#undef GPURED__NARROW
+#endif
+
 /* Stores n values of the accumulator's type, rounded once (floats) or cut to their low bits
  * (integers). */
 GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const void *values,
                                  int64_t n, int how) {
   const GPURED__T *src = (const GPURED__T *)values;
   int64_t i;
-#if GPURED__FLOAT
-  (void)how;
-  if (stride == 1 && dtype == (GPURED__PASS == 32 ? GPURED_F32 : GPURED_F64)) {
-    for (i = 0; i + GPURED__W <= n; i += GPURED__W)
-      GPURED__N(store)((GPURED__T *)dst + i, GPURED__N(canonical)(GPURED__N(load)(src + i)));
-    dst = (GPURED__T *)dst + i;
+  const uint64_t flip = how == GPURED__BIAS ? (uint64_t)1 << 63 : 0;
+#if GPURED__WIDTH != 0
+  if (stride == 1) {
+    i = GPURED__N(put_vectors)(dst, dtype, src, n, (GPURED__U)flip);
+    dst = (char *)dst + i * (int64_t)gpured__dtype_size(dtype);
     src += i;
     n -= i;
   }
+#endif
+#if GPURED__FLOAT
+  (void)flip;
   switch (dtype) {
     case GPURED_F32:
       GPURED__PUT(float, gpured__isnan_f64(src[i]) ? gpured__quiet_nan_f32() : (float)src[i]);
@@ -4155,7 +4565,6 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
       break;
   }
 #else
-  const uint64_t flip = how == GPURED__BIAS ? (uint64_t)1 << 63 : 0;
   switch (gpured__dtype_size(dtype)) {
     case 1:
       GPURED__PUT(uint8_t, (src[i] ^ flip) & 0xffu);
@@ -4196,25 +4605,18 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__ESIZE};
 #endif
 
-/* Between elements of the accumulator's type and elements of a scan: the same thing, pairs, or
- * several. */
+#if GPURED__PASS > 100
+/* Numbers as pairs, and back. */
 GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100 || GPURED__PASS > 200
-  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
-#else
   GPURED__T *y = (GPURED__T *)out;
   int64_t i;
   for (i = 0; i < n; ++i) {
     memcpy(&y[i].m, (const char *)in + (size_t)i * sizeof y->m, sizeof y->m);
     y[i].s = 1;
   }
-#endif
 }
 
 GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
-#if GPURED__PASS < 100 || GPURED__PASS > 200
-  memcpy(out, in, (size_t)n * sizeof(GPURED__T));
-#else
   const GPURED__T *x = (const GPURED__T *)in;
   int64_t i;
   for (i = 0; i < n; ++i) {
@@ -4222,12 +4624,27 @@ GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
     if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m)) e.m = e.m + GPURED__M(log)(e.s);
     memcpy((char *)out + (size_t)i * sizeof e.m, &e.m, sizeof e.m);
   }
-#endif
 }
+#endif
 
-static const gpured__scan_kernels GPURED__N(scan_kernels) = {
-    GPURED__N(scan_tile), GPURED__N(scan_total), GPURED__N(carry_start), GPURED__N(carry_next),
-    GPURED__N(carry_add), GPURED__N(expand),     GPURED__N(collapse),    sizeof(GPURED__T)};
+static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run),
+                                                             GPURED__N(scan_rows),
+                                                             GPURED__N(scan_total),
+                                                             GPURED__N(scan_start),
+                                                             GPURED__N(scan_add),
+#if GPURED__PASS < 100
+                                                             GPURED__N(scan_strip),
+                                                             GPURED__N(scan_strip_start),
+                                                             NULL,
+                                                             NULL,
+#else
+                                                             NULL,
+                                                             NULL,
+                                                             GPURED__N(expand),
+                                                             GPURED__N(collapse),
+#endif
+                                                             sizeof(GPURED__T),
+                                                             sizeof(GPURED__N(carry))};
 
 #undef GPURED__PASS
 #undef GPURED__T
@@ -4247,8 +4664,10 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL
+#undef GPURED__UNROLL_4
 #undef GPURED__CASE
 #undef GPURED__WITH_KERNEL
+#undef GPURED__WITH_SCAN
 #undef GPURED__SIGN
 #undef GPURED__CONST
 #undef GPURED__CONST_U
@@ -4322,16 +4741,15 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {
 #endif
 #undef GPURED__NESTED
 
-#define GPURED__TABLE(level)                                                                   \
-  {                                                                                            \
-#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,                       \
-             &gpured__kernels_u64_##level },                                                   \
-             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level,            \
-              &gpured__scan_kernels_u64_##level },                                             \
-              {&gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL }, { \
-      &gpured__scan_kernels_v32_##level, &gpured__scan_kernels_v64_##level,                    \
-          &gpured__scan_kernels_vu64_##level                                                   \
-    }                                                                                          \
+#define GPURED__TABLE(level)                                                        \
+  {                                                                                 \
+#level, {&gpured__kernels_f32_##level, &gpured__kernels_f64_##level,            \
+             &gpured__kernels_u64_##level },                                        \
+             {&gpured__scan_kernels_f32_##level, &gpured__scan_kernels_f64_##level, \
+              &gpured__scan_kernels_u64_##level },                                  \
+    {                                                                               \
+      &gpured__scan_kernels_p32_##level, &gpured__scan_kernels_p64_##level, NULL    \
+    }                                                                               \
   }
 
 typedef struct gpured__level {
@@ -4339,7 +4757,6 @@ typedef struct gpured__level {
   const gpured__kernels *kernels[GPURED__TYPES];
   const gpured__scan_kernels *scan[GPURED__TYPES];
   const gpured__scan_kernels *scan_lse[GPURED__TYPES];
-  const gpured__scan_kernels *scan_wide[GPURED__TYPES];
 } gpured__level;
 
 /* From the plainest to the widest. */
@@ -5011,40 +5428,47 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
 /* 14  Scan                                                                                       */
 /* ============================================================================================== */
 /*
- * A line is scanned in tiles of 4096. Lines run in parallel, several side by side where they lie
- * so; a long line alone is cut into pieces that fit the cache: the threads find the totals of the
- * tiles of one, wait for each other once, and scan the tiles, everything before them known.
- * Exclusive results are the inclusive ones stored one further, so the last of a tile is kept for
- * the next.
+ * A line is scanned piece by piece, with a carry from one to the next (section 10.6): from memory
+ * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
+ * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
+ * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece, finds
+ * its total, tells it to the others, adds theirs up to it, and scans.
  */
-enum { GPURED__PIECE_TILES = 1024, GPURED__THREAD_TILES = 16, GPURED__STREAM_BYTES = 8 << 20 };
+enum {
+  GPURED__SCAN_CHUNK = 1024,
+  GPURED__SCAN_SHORT = GPURED__BLOCK,
+  GPURED__ROUND_PIECES = 1024,
+  GPURED__PATIENCE = 10000,
+  GPURED__TASK_BYTES = 64 * 1024,
+  GPURED__STREAM_BYTES = 8 << 20,
+  GPURED__STRIP_BYTES = 4096,
+  GPURED__STRIP_SLOTS = 36 * GPURED__STRIP_BYTES,
+  GPURED__CARRY_BYTES = (GPURED__CARRY_LEVELS * 82 + 1) * 16 /* for elements of up to 16 bytes */
+};
 
 typedef struct gpured__scan_job {
   const gpured__plan *p;
   const gpured__kernels *k;
   const gpured__scan_kernels *s;
-  int side;   /* lines that are scanned side by side */
-  int direct; /* are elements read and written where they lie? */
-  int stream; /* past the cache? */
-  int rows;   /* side by side: is a row of them the same bytes in memory? */
+  unsigned how;
+  int direct;      /* are elements read and written where they lie? */
+  int packed;      /* are lines one after the other in memory, without gaps? */
+  int64_t side;    /* lines of a task, along the last kept axis */
+  int levels;      /* above the groups of 16 */
+  double empty[2]; /* the result for nothing, as an element of the scan */
 } gpured__scan_job;
 
-/* A line, or several side by side: where they begin. */
+/* Where the lines of a task begin, and how many there are. */
 typedef struct gpured__scan_lines {
   const char *in;
   char *out;
   int64_t count;
 } gpured__scan_lines;
 
-/* Room for one tile of any element, at the alignment of the widest vector. */
-typedef union gpured__scan_buffer {
-  double align;
-  unsigned char bytes[GPURED__SCAN_TILE * 64 + 64];
-} gpured__scan_buffer;
-
-GPURED__INLINE void *gpured__scan_align(gpured__scan_buffer *b) {
-  return b->bytes + (64 - (uintptr_t)b->bytes % 64) % 64;
-}
+/* Memory for what is kept from one piece of a line to the next. */
+typedef struct gpured__scan_carry {
+  double bytes[GPURED__CARRY_BYTES / 8];
+} gpured__scan_carry;
 
 /* The lines of task `index`: job->side of them along the last kept axis. */
 GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, int64_t index) {
@@ -5061,274 +5485,363 @@ GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, i
   return l;
 }
 
-/* n rows of `bytes` bytes whose distances are given; a constant size makes each copy one
- * instruction. */
-GPURED__FUNC void gpured__copy_rows(char *dst, int64_t dst_step, const char *src, int64_t src_step,
-                                    size_t bytes, int64_t n) {
-  if (bytes == 64)
-    for (; n > 0; --n, dst += dst_step, src += src_step) {
-      if (n > 24) GPURED__PREFETCH(src + 24 * src_step);
-      if (n > 24) GPURED__PREFETCH_WRITE(dst + 24 * dst_step);
-      memcpy(dst, src, 64);
-    }
-  else if (bytes == 32)
-    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, 32);
-  else
-    for (; n > 0; --n, dst += dst_step, src += src_step) memcpy(dst, src, bytes);
+/* The address `count` elements further along an axis. */
+GPURED__INLINE const char *gpured__scan_in(const gpured__plan *p, const gpured__axis *axis,
+                                           const char *in, int64_t count) {
+  return in + count * axis->stride[GPURED__IN] * (int64_t)gpured__dtype_size(p->in_dtype);
 }
 
-/* Elements [start, start + n) of the lines as elements of the scan. */
-GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                    int64_t start, int64_t n, void *dst) {
+GPURED__INLINE char *gpured__scan_out(const gpured__plan *p, const gpured__axis *axis, char *out,
+                                      int64_t count) {
+  return out + count * axis->stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype);
+}
+
+/* n <= 1024 elements along an axis as elements of the scan, and results back. */
+GPURED__FUNC void gpured__scan_load(const gpured__scan_job *job, const gpured__axis *axis,
+                                    const char *in, int64_t n, void *dst) {
+  double values[GPURED__SCAN_CHUNK];
+  void *to = job->s->expand ? values : dst;
+  job->k->fetch(to, in, job->p->in_dtype, axis->stride[GPURED__IN], n, job->p->fetch);
+  if (job->s->expand) job->s->expand(dst, values, n);
+}
+
+GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__axis *axis, char *out,
+                                   int64_t n, const void *results) {
+  double values[GPURED__SCAN_CHUNK];
+  const void *from = job->s->collapse ? values : results;
+  if (job->s->collapse) job->s->collapse(values, results, n);
+  job->k->put(out, job->p->out_dtype, axis->stride[GPURED__OUT], from, n, job->p->fetch);
+}
+
+/* n elements that follow those in the carry. */
+GPURED__FUNC void gpured__scan_range(const gpured__scan_job *job, const char *in, char *out,
+                                     int64_t n, void *carry) {
   const gpured__plan *p = job->p;
-  const int64_t stride = p->line[0].stride[GPURED__IN],
-                size = (int64_t)gpured__dtype_size(p->in_dtype);
-  const char *in = l->in + start * stride * size;
-  double values[GPURED__SCAN_TILE];
-  int64_t i;
-  if (job->side == 1) {
-    job->k->fetch(values, in, p->in_dtype, stride, n, p->fetch);
-    job->s->expand(dst, values, n);
-    return;
-  }
-  if (job->rows && l->count == job->side) {
-    gpured__copy_rows((char *)dst, (int64_t)job->s->size, in, stride * size, job->s->size, n);
-    return;
-  }
-  if (l->count < job->side) memset(dst, 0, (size_t)n * job->s->size);
-  for (i = 0; i < n; ++i)
-    job->k->fetch((char *)dst + (size_t)i * job->s->size, in + i * stride * size, p->in_dtype,
-                  p->kept[p->kept_count - 1].stride[GPURED__IN], l->count, p->fetch);
-}
-
-/* Stores n elements of the scan as the results from element `start` on. */
-GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                   int64_t start, int64_t n, const void *results) {
-  const gpured__plan *p = job->p;
-  const int64_t stride = p->line[0].stride[GPURED__OUT],
-                size = (int64_t)gpured__dtype_size(p->out_dtype);
-  char *out = l->out + start * stride * size;
-  double values[GPURED__SCAN_TILE];
-  int64_t i;
-  if (job->side == 1) {
-    job->s->collapse(values, results, n);
-    job->k->put(out, p->out_dtype, stride, values, n, p->fetch);
-    return;
-  }
-  if (job->rows && l->count == job->side) {
-    gpured__copy_rows(out, stride * size, (const char *)results, (int64_t)job->s->size,
-                      job->s->size, n);
-    return;
-  }
-  for (i = 0; i < n; ++i)
-    job->k->put(out + i * stride * size, p->out_dtype,
-                p->kept[p->kept_count - 1].stride[GPURED__OUT],
-                (const char *)results + (size_t)i * job->s->size, l->count, p->fetch);
-}
-
-/* The exclusive result of the first element of the lines. */
-GPURED__FUNC void gpured__scan_put_nothing(const gpured__scan_job *job,
-                                           const gpured__scan_lines *l) {
-  gpured__plan empty = *job->p;
-  if (job->side > 1) {
-    empty.kept[0] = empty.kept[empty.kept_count - 1];
-    empty.kept[0].n = l->count;
-  }
-  empty.kept_count = job->side > 1;
-  empty.outputs = l->count;
-  empty.out = l->out;
-  gpured__store_empty(&empty, job->k);
-}
-
-/* Results of [start, start + n), n <= 4096. Exclusive ones begin with `before`, the inclusive one
- * before them, if it is known; `last` receives the last inclusive one. */
-GPURED__FUNC void gpured__scan_store(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                     int64_t start, int64_t n, const char *results,
-                                     const void *before, void *last) {
-  if (job->p->flags & GPURED_SCAN_EXCLUSIVE) {
-    if (start == 0)
-      gpured__scan_put_nothing(job, l);
-    else if (before)
-      gpured__scan_put(job, l, start, 1, before);
-    gpured__scan_put(job, l, start + 1, n - 1, results);
-  } else {
-    gpured__scan_put(job, l, start, n, results);
-  }
-  memcpy(last, results + (size_t)(n - 1) * job->s->size, job->s->size);
-}
-
-/* One tile: from memory to memory where that is possible, through a buffer otherwise. */
-GPURED__FUNC void gpured__scan_one_tile(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                        int64_t start, const void *before, void *total,
-                                        const void *previous, void *last) {
-  const gpured__plan *p = job->p;
-  const int64_t n = gpured__min_i64(GPURED__SCAN_TILE, p->n - start), size = (int64_t)job->s->size;
-  gpured__scan_buffer buffer;
-  char *tile = (char *)gpured__scan_align(&buffer);
+  double chunk[2 * GPURED__SCAN_CHUNK];
+  int64_t at, len;
   if (job->direct) {
-    job->s->tile(p->kernel, job->stream, l->in + start * size, l->out + start * size, n, before,
-                 total);
+    job->s->run(p->kernel, job->how, in, out, n, carry);
     return;
   }
-  gpured__scan_load(job, l, start, n, tile);
-  job->s->tile(p->kernel, 0, tile, tile, n, before, total);
-  gpured__scan_store(job, l, start, n, tile, previous, last);
+  for (at = 0; at < n; at += len) {
+    len = gpured__min_i64(GPURED__SCAN_CHUNK, n - at);
+    gpured__scan_load(job, p->line, gpured__scan_in(p, p->line, in, at), len, chunk);
+    job->s->run(p->kernel, job->how, chunk, chunk, len, carry);
+    gpured__scan_put(job, p->line, gpured__scan_out(p, p->line, out, at), len, chunk);
+  }
 }
 
-/* Room for the levels above the tiles, and for single elements, of any kind. */
-typedef struct gpured__scan_carry {
-  double levels[GPURED__CARRY_BYTES / 8 + 8];
-} gpured__scan_carry;
-
-GPURED__INLINE void *gpured__carry_align(gpured__scan_carry *c) {
-  char *p = (char *)c->levels;
-  return p + (64 - (uintptr_t)p % 64) % 64;
-}
-
-/* One task: whole lines by one thread. */
+/* One task: long lines, one by one. */
 GPURED__FUNC void gpured__scan_task(void *context, int64_t index, int thread) {
   const gpured__scan_job *job = (const gpured__scan_job *)context;
   const gpured__scan_lines l = gpured__scan_find(job, index);
-  const int kernel = job->p->kernel;
-  gpured__scan_carry room;
-  void *carry = gpured__carry_align(&room);
-  double before[8], total[8], last[8] = {0};
-  int64_t start;
+  gpured__scan_carry carry;
   (void)thread;
-  job->s->start(kernel, carry);
-  for (start = 0; start < job->p->n; start += GPURED__SCAN_TILE) {
-    job->s->next(kernel, carry, before);
-    gpured__scan_one_tile(job, &l, start, before, total, last, last);
-    if (start + GPURED__SCAN_TILE < job->p->n) job->s->add(kernel, carry, total);
+  job->s->start(job->p->kernel, &carry, job->empty);
+  gpured__scan_range(job, l.in, l.out, job->p->n, &carry);
+}
+
+/* One task: lines of at most a block; through the buffer as many as fit, if they are packed. */
+GPURED__FUNC void gpured__scan_short_task(void *context, int64_t index, int thread) {
+  const gpured__scan_job *job = (const gpured__scan_job *)context;
+  const gpured__plan *p = job->p;
+  const gpured__scan_lines l = gpured__scan_find(job, index);
+  const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0);
+  const int64_t n = p->n;
+  double chunk[2 * GPURED__SCAN_CHUNK];
+  int64_t at, len;
+  (void)thread;
+  if (job->direct) {
+    job->s->rows(p->kernel, job->how, l.in, across->stride[GPURED__IN], l.out,
+                 across->stride[GPURED__OUT], l.count, n, job->empty);
+    return;
   }
+  for (at = 0; at < l.count; at += len) {
+    len = job->packed ? gpured__min_i64(GPURED__SCAN_CHUNK / n, l.count - at) : 1;
+    gpured__scan_load(job, p->line, gpured__scan_in(p, across, l.in, at), len * n, chunk);
+    job->s->rows(p->kernel, job->how, chunk, n, chunk, n, len, n, job->empty);
+    gpured__scan_put(job, p->line, gpured__scan_out(p, across, l.out, at), len * n, chunk);
+  }
+}
+
+/* ---- Lines side by side ---- */
+
+GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__scan_strip *st,
+                                          const char *in, char *out, int64_t count) {
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  double rows[GPURED__LANES * GPURED__STRIP_BYTES / 8];
+  const int64_t step = st->width * (int64_t)job->s->size;
+  int64_t at, r, n;
+  memset(rows, 0, (size_t)(GPURED__LANES * step));
+  for (at = 0; at < p->n; at += n) {
+    n = gpured__min_i64(GPURED__LANES, p->n - at);
+    for (r = 0; r < n; ++r)
+      gpured__scan_load(job, across, gpured__scan_in(p, p->line, in, at + r), count,
+                        (char *)rows + r * step);
+    job->s->strip(p->kernel, job->how & GPURED_SCAN_EXCLUSIVE, st, rows, st->width, rows, st->width,
+                  n);
+    for (r = 0; r < n; ++r)
+      gpured__scan_put(job, across, gpured__scan_out(p, p->line, out, at + r), count,
+                       (const char *)rows + r * step);
+  }
+}
+
+/* `count` columns: from memory to memory, or through a buffer of 16 rows. */
+GPURED__FUNC void gpured__scan_columns(const gpured__scan_job *job, const char *in, char *out,
+                                       int64_t count, int direct) {
+  const gpured__plan *p = job->p;
+  const int64_t lane = 64 / (int64_t)job->s->size;
+  double slots[GPURED__STRIP_SLOTS / 8 + 8];
+  gpured__scan_strip st;
+  st.slots = (char *)slots + (64 - (uintptr_t)slots % 64) % 64;
+  st.width = gpured__ceil_div(count, lane) * lane;
+  st.levels = job->levels;
+  st.groups = gpured__ceil_div(p->n, GPURED__LANES);
+  job->s->strip_start(p->kernel, &st, job->empty);
+  if (direct)
+    job->s->strip(p->kernel, job->how, &st, in, p->line[0].stride[GPURED__IN], out,
+                  p->line[0].stride[GPURED__OUT], p->n);
+  else
+    gpured__scan_strip_rows(job, &st, in, out, count);
+}
+
+GPURED__FUNC void gpured__scan_strip_task(void *context, int64_t index, int thread) {
+  const gpured__scan_job *job = (const gpured__scan_job *)context;
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  const gpured__scan_lines l = gpured__scan_find(job, index);
+  const int64_t whole = job->direct ? l.count - l.count % (64 / (int64_t)job->s->size) : 0;
+  (void)thread;
+  if (whole > 0) gpured__scan_columns(job, l.in, l.out, whole, 1);
+  if (whole < l.count)
+    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, whole),
+                         gpured__scan_out(p, across, l.out, whole), l.count - whole, 0);
 }
 
 /* ---- One line by all threads ---- */
 
 #if GPURED__OPENMP
-typedef struct gpured__scan_shared {
-  double totals[2][GPURED__PIECE_TILES]
-               [2]; /* of two pieces in turn, so that one wait for each is enough */
-  double last[GPURED__PIECE_TILES][2]; /* the last result of each tile (exclusive) */
-} gpured__scan_shared;
+/* A piece is one tile or 16. What the kernels say of it (at most five values), once `ready`. */
+typedef struct gpured__scan_piece {
+  double totals[5][2];
+  int ready;
+} gpured__scan_piece;
 
-/* The total of a tile. The last tile of a line may be short, and its total is not needed. */
-GPURED__FUNC void gpured__scan_find_total(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                          int64_t start, void *total) {
-  gpured__scan_buffer buffer;
-  char *tile = (char *)gpured__scan_align(&buffer);
-  if (job->p->n - start < GPURED__SCAN_TILE) return;
-  if (job->direct) {
-    job->s->total(job->p->kernel, l->in + start * (int64_t)job->s->size, total);
+/* So many pieces that the threads meet only now and then; they take piece after piece. */
+typedef struct gpured__scan_round {
+  const gpured__scan_job *job;
+  const char *in;
+  char *out;
+  int64_t n, pieces, size;
+  int level; /* of a piece, above the blocks: 1 or 2 */
+  gpured__scan_carry carry;
+  gpured__scan_piece piece[GPURED__ROUND_PIECES];
+} gpured__scan_round;
+
+GPURED__FUNC void gpured__scan_find_totals(const gpured__scan_round *r, int64_t index,
+                                           gpured__scan_piece *piece) {
+  const gpured__scan_job *job = r->job;
+  const gpured__plan *p = job->p;
+  const int64_t tiles = r->size / GPURED__SCAN_TILE, size = (int64_t)job->s->size;
+  double tile[2 * GPURED__SCAN_TILE], totals[GPURED__LANES][2], found[4][2];
+  const char *x, *in = gpured__scan_in(p, p->line, r->in, index * r->size);
+  int64_t t, i;
+  for (t = 0; t < tiles; ++t) {
+    x = gpured__scan_in(p, p->line, in, t * GPURED__SCAN_TILE);
+    if (!job->direct) {
+      for (i = 0; i < GPURED__SCAN_TILE; i += GPURED__SCAN_CHUNK)
+        gpured__scan_load(job, p->line, gpured__scan_in(p, p->line, x, i), GPURED__SCAN_CHUNK,
+                          (char *)tile + i * size);
+      x = (const char *)tile;
+    }
+    job->s->total(p->kernel, x, found);
+    memcpy((char *)totals + t * size, found, (size_t)size);
+  }
+  if (r->level == 1) {
+    memcpy(piece->totals, found, (size_t)(4 * size));
     return;
   }
-  gpured__scan_load(job, l, start, GPURED__SCAN_TILE, tile);
-  job->s->total(job->p->kernel, tile, total);
+  job->s->rows(p->kernel, 0, totals, 0, totals, 0, 1, GPURED__LANES, job->empty);
+  memcpy(piece->totals, (char *)totals + 15 * size, (size_t)size);
+  memcpy((char *)piece->totals + size, (char *)totals + 14 * size, (size_t)size);
+  memcpy((char *)piece->totals + 2 * size, (char *)found + size, (size_t)(3 * size));
 }
 
-/* Exclusive: the first result of each tile of a piece is the last inclusive one of the tile before.
- */
-GPURED__FUNC void gpured__scan_put_firsts(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                          gpured__scan_shared *shared, int64_t base, int64_t first,
-                                          int64_t end, const double *previous) {
-  int64_t t;
-  for (t = first; t < end; ++t)
-    if (base + t > 0)
-      gpured__scan_put(job, l, base + t * GPURED__SCAN_TILE, 1,
-                       t > 0 ? shared->last[t - 1] : previous);
+GPURED__FUNC int gpured__scan_ready(const gpured__scan_piece *piece) {
+  int ready;
+#pragma omp atomic read
+  ready = piece->ready;
+  if (!ready) return 0;
+#pragma omp flush
+  return 1;
 }
 
-/* The part of one thread; every thread carries the totals of all, which are few. */
-GPURED__FUNC void gpured__scan_part(const gpured__scan_job *job, const gpured__scan_lines *l,
-                                    gpured__scan_shared *shared, int thread, int threads) {
+/* The totals of a piece that another thread has taken. If that thread does not get on (it may have
+ * lost its processor), they are found here too. It tells them before it overwrites anything, so
+ * totals that are found before it has told its own are right. */
+GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_round *r,
+                                                          int64_t index, gpured__scan_piece *own) {
+  const gpured__scan_piece *piece = &r->piece[index];
+  int i;
+  for (i = 0; i < GPURED__PATIENCE; ++i)
+    if (gpured__scan_ready(piece)) return piece;
+  gpured__scan_find_totals(r, index, own);
+  return gpured__scan_ready(piece) ? piece : own;
+}
+
+/* The work of one thread in a round. */
+GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
+  const gpured__scan_job *job = r->job;
   const gpured__plan *p = job->p;
-  const int64_t piece =
-      gpured__min_i64(GPURED__PIECE_TILES, (int64_t)threads * GPURED__THREAD_TILES);
-  gpured__scan_carry room;
-  void *carry = gpured__carry_align(&room);
-  double before[8], ignored[8], previous[2] = {0, 0};
-  int64_t base, first, end, t, tiles, at;
-  int turn = 0;
-  job->s->start(p->kernel, carry);
-  for (base = 0; base < p->n; base += piece * GPURED__SCAN_TILE, turn = !turn) {
-    tiles = gpured__min_i64(piece, gpured__ceil_div(p->n - base, GPURED__SCAN_TILE));
-    first = tiles * thread / threads;
-    end = tiles * (thread + 1) / threads;
-    for (t = first; t < end; ++t)
-      gpured__scan_find_total(job, l, base + t * GPURED__SCAN_TILE, shared->totals[turn][t]);
-#pragma omp barrier
-    for (t = 0; t < tiles; ++t) {
-      at = base + t * GPURED__SCAN_TILE;
-      job->s->next(p->kernel, carry, before);
-      if (t >= first && t < end)
-        gpured__scan_one_tile(job, l, at, before, ignored, NULL, shared->last[t]);
-      if (at + GPURED__SCAN_TILE < p->n) job->s->add(p->kernel, carry, shared->totals[turn][t]);
+  gpured__scan_carry carry;
+  gpured__scan_piece own;
+  int64_t index, at, behind = 0; /* pieces that the carry has behind it */
+  memcpy(&carry, &r->carry, job->s->carry);
+  for (;;) {
+#pragma omp atomic capture
+    index = (*next)++;
+    if (index >= r->pieces) return;
+    at = index * r->size;
+    if (r->n - at >= r->size) {
+      gpured__scan_find_totals(r, index, &r->piece[index]);
+#pragma omp flush
+#pragma omp atomic write
+      r->piece[index].ready = 1;
     }
-    if (!(p->flags & GPURED_SCAN_EXCLUSIVE)) continue;
-#pragma omp barrier
-    gpured__scan_put_firsts(job, l, shared, base, first, end, previous);
-    memcpy(previous, shared->last[tiles - 1], sizeof previous);
+    for (; behind < index; ++behind)
+      job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
+    gpured__scan_range(job, gpured__scan_in(p, p->line, r->in, at),
+                       gpured__scan_out(p, p->line, r->out, at),
+                       gpured__min_i64(r->size, r->n - at), &carry);
+    ++behind;
   }
 }
 
 GPURED__FUNC void gpured__scan_together(const gpured__scan_job *job, int64_t line, int threads) {
+  const gpured__plan *p = job->p;
   const gpured__scan_lines l = gpured__scan_find(job, line);
-  gpured__scan_shared shared;
+  gpured__scan_round r;
+  int64_t start, i, next;
+  r.job = job;
+  r.level = p->n >= (int64_t)threads * 4 * GPURED__LANES * GPURED__SCAN_TILE ? 2 : 1;
+  r.size = r.level == 2 ? GPURED__LANES * GPURED__SCAN_TILE : GPURED__SCAN_TILE;
+  job->s->start(p->kernel, &r.carry, job->empty);
+  for (start = 0; start < p->n; start += r.n) {
+    r.in = gpured__scan_in(p, p->line, l.in, start);
+    r.out = gpured__scan_out(p, p->line, l.out, start);
+    r.n = gpured__min_i64(GPURED__ROUND_PIECES * r.size, p->n - start);
+    r.pieces = gpured__ceil_div(r.n, r.size);
+    for (i = 0; i < r.pieces; ++i) r.piece[i].ready = 0;
+    next = 0;
 #pragma omp parallel num_threads(threads)
-  {
-    gpured__mode mode = gpured__mode_enter();
-    gpured__scan_part(job, &l, &shared, omp_get_thread_num(), omp_get_num_threads());
-    gpured__mode_leave(mode);
+    {
+      gpured__mode mode = gpured__mode_enter();
+      gpured__scan_work(&r, &next);
+      gpured__mode_leave(mode);
+    }
+    if (start + r.n == p->n) break;
+    for (i = 0; i < r.pieces; ++i) job->s->add(p->kernel, &r.carry, r.level, r.piece[i].totals);
   }
 }
 #endif
 
+/* ---- The choice ---- */
+
+/* The result for nothing, as what the kernels compute with. */
+GPURED__FUNC void gpured__scan_set_empty(gpured__scan_job *job) {
+  const gpured__plan *p = job->p;
+  double real, value = 0;
+  uint64_t integer;
+  gpured__empty_value(p, &integer, &real);
+  if (p->fetch == GPURED__BIAS) integer ^= (uint64_t)1 << 63;
+  if (p->acc == GPURED__U64 && p->kernel != GPURED__LSE)
+    memcpy(&value, &integer, sizeof integer);
+  else
+    job->k->fetch(&value, &real, GPURED_F64, 0, 1, GPURED__PLAIN);
+  memcpy(job->empty, &value, sizeof value);
+  if (job->s->expand) job->s->expand(job->empty, &value, 1);
+}
+
+/* Is everything that is written a whole number of lines of memory, at an address of such a line? */
+GPURED__FUNC int gpured__scan_aligned(const gpured__plan *p) {
+  const int64_t lane = 64 / (int64_t)gpured__dtype_size(p->out_dtype);
+  int i;
+  for (i = 0; i < p->kept_count - 1; ++i)
+    if (p->kept[i].stride[GPURED__OUT] % lane != 0) return 0;
+  return p->line[0].stride[GPURED__OUT] % lane == 0 && (uintptr_t)p->out % 64 == 0;
+}
+
 /* Lines that lie closer than the elements of one are scanned side by side: that kept axis goes
  * last. */
-GPURED__FUNC void gpured__choose_side(gpured__plan *p, gpured__scan_job *job,
-                                      const gpured__level *level) {
+GPURED__FUNC int gpured__choose_side(gpured__plan *p, gpured__scan_job *job, int threads) {
+  const int64_t lane = 64 / (int64_t)job->s->size;
   gpured__reduce_job strip;
-  if (p->kernel == GPURED__LSE) return;
+  int64_t width, bytes, tasks;
+  if (p->kernel == GPURED__LSE) return 0;
   gpured__choose_strip(p, &strip);
-  if (strip.strip < 4) return;
-  job->s = level->scan_wide[p->acc];
-  job->side = (int)(job->s->size / job->k->size);
+  if (strip.strip < 4) return 0;
+  for (width = gpured__ceil_div(p->n, GPURED__LANES); width > 1; ++job->levels)
+    width = gpured__ceil_div(width, GPURED__LANES);
+  bytes = GPURED__STRIP_SLOTS / (3 + GPURED__LANES * job->levels);
+  job->side = gpured__min_i64(bytes, GPURED__STRIP_BYTES) / 64 * lane;
+  width = p->kept[p->kept_count - 1].n;
+  tasks = gpured__ceil_div(threads, p->outputs / width); /* that the columns of one are cut into */
+  width = gpured__ceil_div(gpured__ceil_div(width, tasks), lane) * lane;
+  job->side = gpured__min_i64(job->side, width);
+  return 1;
+}
+
+/* How elements are read and written; `native`: the kernels work on what is in memory. */
+GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double bytes) {
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0),
+                     *along = strips ? across : p->line;
+  const size_t size = gpured__dtype_size(p->out_dtype);
+  const int native = gpured__is_native(p) && size == job->k->size &&
+                     gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
+  job->direct = native && p->kernel != GPURED__LSE && along->stride[GPURED__IN] == 1 &&
+                along->stride[GPURED__OUT] == 1;
+  job->packed = p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1 &&
+                across->stride[GPURED__IN] == p->n && across->stride[GPURED__OUT] == p->n;
+  if (job->direct && bytes > (double)GPURED__STREAM_BYTES &&
+      (strips ? gpured__scan_aligned(p) : (uintptr_t)p->out % size == 0))
+    job->how |= GPURED__SCAN_STREAM;
 }
 
 GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   const gpured__level *level = gpured__get_level();
   gpured__scan_job job;
-  int native;
-  int64_t tasks = p->outputs, width;
-  double bytes = (double)p->outputs * (double)p->n *
-                 (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
-  int threads = gpured__threads(o, bytes);
+  gpured__task task = gpured__scan_task;
+  int64_t tasks, width = 1;
+  const double line =
+      (double)p->n * (double)(gpured__dtype_size(p->in_dtype) + gpured__dtype_size(p->out_dtype));
+  int threads = gpured__threads(o, line * (double)p->outputs), strips = 0;
   if (p->outputs == 0 || p->n == 0) return;
+  memset(&job, 0, sizeof job);
   job.p = p;
   job.k = level->kernels[p->acc];
   job.s = p->kernel == GPURED__LSE ? level->scan_lse[p->acc] : level->scan[p->acc];
+  job.how = p->flags & GPURED_SCAN_EXCLUSIVE;
   job.side = 1;
-  if (threads == 1 || p->outputs >= threads) gpured__choose_side(p, &job, level);
-  native = gpured__is_native(p) && gpured__dtype_size(p->out_dtype) == job.k->size &&
-           gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
-  job.direct =
-      native && job.side == 1 && p->kernel != GPURED__LSE && !(p->flags & GPURED_SCAN_EXCLUSIVE) &&
-      (p->n == 1 || (p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1));
-  job.rows = native && job.side > 1 && p->kept[p->kept_count - 1].stride[GPURED__IN] == 1 &&
-             p->kept[p->kept_count - 1].stride[GPURED__OUT] == 1;
-  job.stream = job.direct && bytes > (double)GPURED__STREAM_BYTES && (uintptr_t)p->out % 64 == 0 &&
-               p->outputs == 1;
+  gpured__scan_set_empty(&job);
+  if (threads == 1 || p->outputs >= threads) strips = gpured__choose_side(p, &job, threads);
+  gpured__scan_prepare(&job, strips, line * (double)p->outputs);
 #if GPURED__OPENMP
   if (threads > 1 && p->outputs < threads && p->n >= 4 * GPURED__SCAN_TILE) {
     for (width = 0; width < p->outputs; ++width) gpured__scan_together(&job, width, threads);
     return;
   }
 #endif
-  if (job.side > 1) {
-    width = p->kept[p->kept_count - 1].n;
-    tasks = p->outputs / width * gpured__ceil_div(width, job.side);
+  if (strips) {
+    task = gpured__scan_strip_task;
+  } else if (p->n <= GPURED__SCAN_SHORT) {
+    task = gpured__scan_short_task;
+    if (p->kept_count > 0) job.side = (int64_t)((double)GPURED__TASK_BYTES / line) + 1;
   }
-  gpured__parallel_for(threads, tasks, gpured__scan_task, &job);
+  if (job.side > 1) width = p->kept[p->kept_count - 1].n;
+  tasks = p->outputs / width * gpured__ceil_div(width, job.side);
+  gpured__parallel_for(threads, tasks, task, &job);
 }
 
 /* ============================================================================================== */
