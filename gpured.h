@@ -519,9 +519,11 @@ GPURED_API gpured_status gpured_selftest(void);
 
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
+#define GPURED__PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
 #define GPURED__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
+#define GPURED__PREFETCH_L2(p) (void)(p)
 #define GPURED__PREFETCH_WRITE(p) (void)(p)
 #endif
 
@@ -1444,6 +1446,19 @@ typedef struct gpured__epilogue {
   int map, is_signed;
 } gpured__epilogue;
 
+/*
+ * What gemm_tile multiplies: rows of A against NR columns of B over k steps. Element (i, p) of A is
+ * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` is
+ * memory that will be wanted soon and is brought into the cache on the way.
+ */
+typedef struct gpured__gemm_operands {
+  const void *a, *b;
+  int64_t a_row, a_k, b_k, k;
+  const char *ahead;
+  int64_t ahead_bytes;
+  void *spare; /* [k][MR] */
+} gpured__gemm_operands;
+
 /* A strip of columns being reduced together: levels + 1 slots of [16][columns]. */
 typedef struct gpured__strip {
   void *slots;
@@ -1464,8 +1479,9 @@ typedef struct gpured__kernels {
   void (*columns_join)(int kernel, void *a, const void *b, int64_t n);
   void (*columns_fold)(int kernel, void *lanes, int64_t columns);
   void (*finish)(int op, void *values, int64_t count, int64_t n);
-  void (*gemm_tile)(int resume, void *tile, int64_t rows, const void *a, int64_t a_row, int64_t a_k,
-                    const void *b, int64_t b_k, int64_t k, void *spare);
+  void (*gemm_pack)(const void *src, int64_t step, int64_t across, int64_t columns, int64_t k,
+                    void *panel);
+  void (*gemm_tile)(int resume, void *tile, int64_t rows, const gpured__gemm_operands *o);
   void (*epilogue)(void *tile, int64_t rows, const gpured__epilogue *ep, const void *row_bias,
                    const void *column_bias);
   void (*gemm_columns)(int kernel, int how, const void *tile, int64_t rows, void *first,
@@ -3193,19 +3209,43 @@ GPURED__FUNC void GPURED__N(carry_add)(int kernel, void *carry, const void *tota
 #if GPURED__PASS < 100
 /* ---- 10.7  GEMM-reduce ---- */
 
-/*
- * A register tile of MR rows by NR columns over k steps: one broadcast of A and NR columns of B a
- * step. A is read where it lies: element (i, p) at a[i * a_row + p * a_k], one of the two strides
- * being 1 (`rows` says a_k is); B is at b[p * b_k + j]. No chain is ever split: with `resume` the
- * accumulators come back from the tile.
- */
 #define GPURED__MR GPURED__GEMM_MR
 #define GPURED__RV GPURED__GEMM_RV
 #define GPURED__NR (GPURED__RV * GPURED__W)
 
+/* panel[k][NR] of `columns` columns: element (p, j) from src[p * step + j * across]; zeros where
+ * there is no column. */
+GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t across,
+                                       int64_t columns, int64_t k, void *panel) {
+  const GPURED__T *x = (const GPURED__T *)src;
+  GPURED__T *y = (GPURED__T *)panel;
+  int64_t p, j, at, n;
+  if (columns == GPURED__NR && across == 1) {
+    for (p = 0; p < k; ++p) {
+      for (j = 0; j < GPURED__NR; j += GPURED__W)
+        GPURED__N(store)(y + p * GPURED__NR + j, GPURED__N(load)(x + p * step + j));
+    }
+    return;
+  }
+  for (at = 0; at < k; at += n) { /* few enough steps for the cache to hold them for all columns */
+    n = gpured__min_i64(GPURED__LANES, k - at);
+    for (j = 0; j < GPURED__NR; ++j) {
+      for (p = at; p < at + n; ++p)
+        y[p * GPURED__NR + j] = j < columns ? x[p * step + j * across] : 0;
+    }
+  }
+}
+
+/*
+ * A register tile of MR rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
+ * says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from the
+ * tile. `hop` is how far `ahead` moves a step.
+ */
 GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
-                                     int64_t a_row, int64_t a_k, const GPURED__T *b, int64_t b_k,
-                                     int64_t k) {
+                                     int64_t a_row, int64_t a_k, const gpured__gemm_operands *o,
+                                     const char *ahead, int64_t hop) {
+  const GPURED__T *b = (const GPURED__T *)o->b;
+  const int64_t k = o->k, b_k = o->b_k;
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
   int64_t p;
   int i, j;
@@ -3216,7 +3256,8 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
       acc[i][j] =
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
-  for (p = 0; p < k; ++p, b += b_k) {
+  for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
+    GPURED__PREFETCH_L2(ahead);
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
@@ -3235,25 +3276,29 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
 }
 
 /* tile[128][NR] over k steps for `rows` rows; the last rows, fewer than MR, are copied to `spare`
- * [k][MR] with zeros. */
-GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows, const void *left,
-                                       int64_t a_row, int64_t a_k, const void *right, int64_t b_k,
-                                       int64_t k, void *spare) {
-  GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)spare;
-  const GPURED__T *a = (const GPURED__T *)left, *b = (const GPURED__T *)right;
+ * with zeros. */
+GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
+                                       const gpured__gemm_operands *o) {
+  GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
+  const GPURED__T *a = (const GPURED__T *)o->a;
+  const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k;
+  const int64_t steps = gpured__ceil_div(rows, GPURED__MR) * (k > 0 ? k : 1);
+  const int64_t hop = gpured__min_i64(64, gpured__ceil_div(o->ahead_bytes, steps));
+  const char *ahead = o->ahead;
   int64_t i, r, p;
   for (i = 0; i + GPURED__MR <= rows;
        i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
     if (a_k == 1)
-      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, b, b_k, k);
+      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead, hop);
     else
-      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, b, b_k, k);
+      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead, hop);
+    ahead += hop * k;
   }
   if (i == rows) return;
   for (p = 0; p < k; ++p)
     for (r = 0; r < GPURED__MR; ++r)
       pad[p * GPURED__MR + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
-  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, b, b_k, k);
+  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, o, ahead, hop);
 }
 
 /* alpha, biases and map, docs/ORDER.md section 7.2, in place: `first` is the bias that the fma
@@ -3382,14 +3427,54 @@ GPURED__INLINE void GPURED__N(columns_of_block)(int kernel, int how, const GPURE
       value = GPURED__N(pair_block)(v, rows, &sum);
       GPURED__N(store)(second + j, sum);
 #endif
-    } else if (kernel == GPURED__ADD) {
-      value = GPURED__N(fold_block)(kernel, v, rows);
     } else {
-      value = GPURED__N(extreme_block)(kernel, v, rows);
+      value = GPURED__N(fold_block)(GPURED__ADD, v, rows);
     }
     GPURED__N(store)(first + j, value);
   }
   (void)sum;
+}
+
+/* The same for min and max, straight from the tile in four chains, by the fast step where it is
+ * certain (see four_blocks_extreme). Rows that are missing at the end are replaced by others. */
+GPURED__INLINE void GPURED__N(extremes_of_block)(int kernel, int how, const GPURED__T *tile,
+                                                 int64_t rows, GPURED__T *first) {
+  GPURED__V m[4], v;
+#if GPURED__FLOAT
+  GPURED__V s[4];
+#endif
+  int64_t l, j;
+  int i;
+  for (j = 0; j < GPURED__NR; j += GPURED__W, tile += GPURED__W) {
+    for (l = 0; l < rows; l += 4) {
+      GPURED__UNROLL
+      for (i = 0; i < 4; ++i) {
+        v = GPURED__N(enter)(how, GPURED__N(load)(tile + (l + i < rows ? l + i : l) * GPURED__NR));
+#if GPURED__FLOAT
+        s[i] = l ? s[i] + v : v;
+        if (kernel == GPURED__MIN) v = GPURED__N(neg)(v);
+        m[i] = l ? GPURED__N(max_plain)(m[i], v) : v;
+#else
+        m[i] = l ? GPURED__N(combine)(kernel, m[i], v) : v;
+#endif
+      }
+    }
+#if GPURED__FLOAT
+    m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
+    s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+    if (kernel == GPURED__MIN) m[0] = GPURED__N(neg)(m[0]);
+    if (GPURED__N(any)((s[0] != s[0]) | (m[0] == 0))) {
+      m[0] = GPURED__N(enter)(how, GPURED__N(load)(tile));
+      for (l = 1; l < rows; ++l)
+        m[0] = GPURED__N(combine)(kernel, m[0],
+                                  GPURED__N(enter)(how, GPURED__N(load)(tile + l * GPURED__NR)));
+    }
+#else
+    m[0] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, m[0], m[1]),
+                              GPURED__N(combine)(kernel, m[2], m[3]));
+#endif
+    GPURED__N(store)(first + j, m[0]);
+  }
 }
 
 GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data, int64_t rows,
@@ -3398,10 +3483,10 @@ GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data,
   GPURED__T *a = (GPURED__T *)first, *b = (GPURED__T *)second;
   switch (kernel) {
     case GPURED__MIN:
-      GPURED__N(columns_of_block)(GPURED__MIN, how, tile, rows, a, b);
+      GPURED__N(extremes_of_block)(GPURED__MIN, how, tile, rows, a);
       break;
     case GPURED__MAX:
-      GPURED__N(columns_of_block)(GPURED__MAX, how, tile, rows, a, b);
+      GPURED__N(extremes_of_block)(GPURED__MAX, how, tile, rows, a);
       break;
     case GPURED__ARG_MIN:
       GPURED__N(columns_of_block)(GPURED__ARG_MIN, how, tile, rows, a, b);
@@ -3460,6 +3545,17 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
   }
 #endif
   (void)b, (void)step, (void)second;
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX) {
+    for (b = GPURED__GEMM_BLOCK; b < blocks; ++b) GPURED__N(combine_arrays)
+    (kernel, first + b % GPURED__GEMM_BLOCK * GPURED__NR, first + b * GPURED__NR, GPURED__NR);
+    blocks = gpured__min_i64(blocks, GPURED__GEMM_BLOCK);
+    GPURED__N(gemm_columns)(kernel, GPURED__PLAIN, first, blocks, first, second);
+    return;
+  }
+  if (blocks == 1) {
+    GPURED__N(finish)(op, first, GPURED__NR, n);
+    return;
+  }
   st.slots = slots;
   st.columns = GPURED__NR;
   st.count = 0;
@@ -3723,6 +3819,7 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(columns_join),
                                                    GPURED__N(columns_fold),
                                                    GPURED__N(finish),
+                                                   GPURED__N(gemm_pack),
                                                    GPURED__N(gemm_tile),
                                                    GPURED__N(epilogue),
                                                    GPURED__N(gemm_columns),
@@ -4752,10 +4849,13 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
 /* ============================================================================================== */
 /*
  * Reducing over N is reducing over M with the operands exchanged, so the code below knows rows
- * (reduced) and columns (kept). A task computes one block of 128 rows by a panel of columns in a
- * tile that stays in the cache, finishes its values and reduces them to one partial a column; when
- * all blocks of a panel are done, the partials combine in the order of the blocks. Sum and mean
- * without a map never form the product: they are two passes of section 13.
+ * (reduced) and columns (kept). A task takes a group of panels of NR columns and goes down the
+ * blocks of 128 rows. It multiplies a block by every panel of the group, a few hundred steps of k
+ * at a time: the rows stay in the second cache for all panels, a piece of a panel in the first one
+ * for all rows. The product of a block and a panel is a tile, whose values are finished and reduced
+ * to one partial a column; when all blocks of a panel are done, its partials combine in the order
+ * of the blocks. Where items are small, the next one is fetched meanwhile. Sum and mean without a
+ * map never form the product: they are two passes of section 13.
  */
 enum {
   GPURED__LEFT,
@@ -4972,20 +5072,32 @@ GPURED__FUNC gpured_status gpured__plan_gemm(gpured__gemm_plan *p, const gpured_
 
 /* Offsets into the workspace, in bytes; all multiples of 64. */
 typedef struct gpured__gemm_layout {
-  int64_t panels; /* of NR columns, of an item */
-  int64_t blocks; /* of 128 rows */
+  int64_t panels;        /* of NR columns, of an item */
+  int64_t group, groups; /* panels that a task takes; how many times it takes some of an item */
+  int64_t blocks;        /* of 128 rows */
   int64_t segments,
-      segment_blocks;  /* pieces of a panel's blocks, when panels alone do not fill the threads */
-  int64_t right_chunk; /* steps of k of the right operand that are packed at once */
-  int64_t left_chunk;  /* of the left one, where it cannot be read in place */
+      segment_blocks; /* pieces of the blocks, when groups alone do not fill the threads */
+  int64_t chunk;      /* steps of k at a time */
+  int64_t left_lines, left_step; /* rows (or steps) of a copied piece of the left operand, and
+                                    their distance */
+  int left_in_place, right_in_place, pack_once; /* pack_once: whole panels, for all blocks */
   size_t row_bias, column_bias; /* [batches][rows], [batches][columns], in the accumulator's type */
   size_t short_left, short_dot, short_bias; /* [batches][depth], [batches][columns], [batches] */
-  size_t partials, partial_bytes; /* for each thread, or panel: [results][2][blocks][NR] */
+  size_t partials, partial_bytes; /* for each thread, or group: [group][results][2][blocks][NR] */
   size_t threads,
-      thread_bytes; /* for each thread: spare rows, packed left, packed right, tile, bias */
+      thread_bytes; /* for each thread: spare rows, copied left, packed right, tiles, bias */
   size_t left, right, tile, bias;
   size_t total;
 } gpured__gemm_layout;
+
+/*
+ * Sizes that suit the caches. A piece of a panel is half of a first-level cache, of rows a
+ * quarter of a second-level one. Panels of an operand larger than RIGHT_BYTES are packed: its rows
+ * may be far apart.
+ */
+enum { GPURED__PIECE_BYTES = 32 * 1024, GPURED__ROWS_BYTES = 256 * 1024 };
+enum { GPURED__RIGHT_BYTES = 64 * 1024, GPURED__GROUP = 32, GPURED__GROUP_BYTES = 4 * 1024 * 1024 };
+enum { GPURED__AHEAD_BYTES = 256 * 1024 }; /* of an item that is fetched before its turn */
 
 /* Reserves count elements of `size` bytes at the end; returns where, or records that it cannot be.
  */
@@ -5007,49 +5119,79 @@ GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
   return 0;
 }
 
-/* Is an operand read where it lies? The elements must be the accumulator's, and one of its matrix
- * strides 1. */
-GPURED__FUNC int gpured__gemm_in_place(const gpured__gemm_plan *p, const gpured_tensor *t) {
+/* Are the elements of an operand the accumulator's, and one of its matrix strides 1? */
+GPURED__FUNC int gpured__gemm_is_plain(const gpured__gemm_plan *p, const gpured_tensor *t) {
   static const int32_t dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
   const int64_t *s = t->strides + t->ndim - 2;
   if (t->dtype != dtype[p->acc] && !(p->acc == GPURED__U64 && t->dtype == GPURED_I64)) return 0;
   return s[0] == 1 || s[1] == 1;
 }
 
-/* Small right operands with contiguous rows need no packing: they stay in the cache as they are. */
-GPURED__FUNC int gpured__gemm_right_in_place(const gpured__gemm_plan *p, const gpured__kernels *k) {
-  const int64_t *s = p->right.strides + p->right.ndim - 2;
-  return gpured__gemm_in_place(p, &p->right) && s[1] == 1 && s[0] >= 0 &&
-         (double)p->depth * (double)s[0] * (double)k->size <= 256.0 * 1024.0;
+/* How the operands are read: where they lie, or copied. */
+GPURED__FUNC void gpured__gemm_choose_reading(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                              gpured__gemm_layout *lay) {
+  const int64_t *ls = p->left.strides + p->left.ndim - 2, size = (int64_t)k->size;
+  const int64_t *rs = p->right.strides + p->right.ndim - 2;
+  const int64_t most = gpured__min_i64(GPURED__PIECE_BYTES / (k->nr * size),
+                                       GPURED__ROWS_BYTES / (GPURED__GEMM_BLOCK * size));
+  lay->chunk =
+      p->depth <= most ? p->depth : gpured__ceil_div(p->depth, gpured__ceil_div(p->depth, most));
+  lay->left_in_place = gpured__gemm_is_plain(p, &p->left);
+  lay->left_lines = ls[1] == 1 || ls[0] != 1 ? GPURED__GEMM_BLOCK : lay->chunk;
+  lay->left_step = GPURED__GEMM_BLOCK + lay->chunk - lay->left_lines + 64 / size;
+  lay->right_in_place = gpured__gemm_is_plain(p, &p->right) && rs[1] == 1 && rs[0] >= 0 &&
+                        (double)p->depth * (double)rs[0] * (double)size <= GPURED__RIGHT_BYTES;
+  lay->pack_once = (double)p->depth * (double)(k->nr * size) <= GPURED__GROUP_BYTES;
+}
+
+/* How many panels a task takes, and into how many segments rows are cut. */
+GPURED__FUNC void gpured__gemm_choose_tasks(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                            int threads, gpured__gemm_layout *lay) {
+  const double size = (double)k->nr * (double)k->size;
+  const double packed = lay->pack_once && !lay->right_in_place ? size * (double)p->depth : 0;
+  const double partials = 2 * size * (double)p->g->count * (double)lay->blocks;
+  double most = GPURED__GROUP;
+  int64_t pairs;
+  if (most * (packed + partials) > GPURED__GROUP_BYTES)
+    most = GPURED__GROUP_BYTES / (packed + partials);
+  if (threads > 1 && most * 4 * threads > (double)p->batches * (double)lay->panels)
+    most = (double)p->batches * (double)lay->panels / (4 * threads);
+  lay->group = most < 1 ? 1 : (int64_t)most;
+  lay->groups = gpured__ceil_div(lay->panels, lay->group);
+  lay->group = gpured__ceil_div(lay->panels, lay->groups);
+  lay->segments = 1;
+  pairs = p->batches * lay->groups;
+  if (threads > 1 && pairs < (int64_t)threads * 4)
+    lay->segments = gpured__min_i64(lay->blocks, gpured__ceil_div((int64_t)threads * 8, pairs));
+  lay->segment_blocks = gpured__ceil_div(lay->blocks, lay->segments);
+  lay->segments = gpured__ceil_div(lay->blocks, lay->segment_blocks);
 }
 
 /* The part of the layout that forming the product needs. */
 GPURED__FUNC void gpured__gemm_lay_out_product(const gpured__gemm_plan *p, const gpured__kernels *k,
                                                int threads, gpured__gemm_layout *lay) {
-  int64_t pairs;
+  const double nr = (double)k->nr, block = (double)GPURED__GEMM_BLOCK;
+  double group, whole;
   lay->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
   lay->panels = gpured__ceil_div(p->columns, k->nr);
-  lay->right_chunk = gpured__min_i64(p->depth, 8192);
-  lay->left_chunk =
-      gpured__gemm_in_place(p, &p->left) ? lay->right_chunk : gpured__min_i64(p->depth, 1024);
-  lay->segments = 1;
-  pairs = p->batches * lay->panels;
-  if (threads > 1 && pairs < (int64_t)threads * 4)
-    lay->segments = gpured__min_i64(lay->blocks, gpured__ceil_div((int64_t)threads * 8, pairs));
-  lay->segment_blocks = gpured__ceil_div(lay->blocks, lay->segments);
-  lay->segments = gpured__ceil_div(lay->blocks, lay->segment_blocks);
+  gpured__gemm_choose_reading(p, k, lay);
+  gpured__gemm_choose_tasks(p, k, threads, lay);
+  group = (double)lay->group;
+  whole = (double)p->depth * (lay->right_in_place ? 1 : group);
   (void)gpured__reserve(&lay->partial_bytes,
-                        2.0 * (double)p->g->count * (double)lay->blocks * (double)k->nr, k->size);
-  lay->partials = gpured__reserve(&lay->total, (double)(lay->segments > 1 ? pairs : threads),
-                                  lay->partial_bytes);
-  (void)gpured__reserve(&lay->thread_bytes, (double)k->mr * (double)lay->right_chunk, k->size);
-  lay->left = gpured__reserve(&lay->thread_bytes,
-                              (double)GPURED__GEMM_BLOCK * (double)lay->left_chunk, k->size);
-  lay->right =
-      gpured__reserve(&lay->thread_bytes, (double)k->nr * (double)lay->right_chunk, k->size);
-  lay->tile =
-      gpured__reserve(&lay->thread_bytes, (double)GPURED__GEMM_BLOCK * (double)k->nr, k->size);
-  lay->bias = gpured__reserve(&lay->thread_bytes, (double)k->nr, k->size);
+                        2.0 * group * (double)p->g->count * (double)lay->blocks * nr, k->size);
+  lay->partials = gpured__reserve(
+      &lay->total, lay->segments > 1 ? (double)p->batches * (double)lay->groups : (double)threads,
+      lay->partial_bytes);
+  (void)gpured__reserve(&lay->thread_bytes, (double)k->mr * (double)lay->chunk, k->size);
+  lay->left = gpured__reserve(
+      &lay->thread_bytes, lay->left_in_place ? 0 : (double)lay->left_lines * (double)lay->left_step,
+      k->size);
+  lay->right = gpured__reserve(&lay->thread_bytes,
+                               nr * (lay->pack_once ? whole : (double)lay->chunk), k->size);
+  lay->tile = gpured__reserve(&lay->thread_bytes, block * nr * (lay->chunk < p->depth ? group : 1),
+                              k->size);
+  lay->bias = gpured__reserve(&lay->thread_bytes, nr, k->size);
   lay->threads = gpured__reserve(&lay->total, (double)threads, lay->thread_bytes);
 }
 
@@ -5078,6 +5220,7 @@ typedef struct gpured__gemm_job {
   const gpured__kernels *k;
   const gpured__gemm_layout *lay;
   char *memory;
+  int64_t ahead[2]; /* bytes of the left and right operand of an item, if they are fetched ahead */
 } gpured__gemm_job;
 
 /* The element offset of an item of the batch for an operand. */
@@ -5089,41 +5232,6 @@ GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t ite
     item /= p->batch[i].n;
   }
   return offset;
-}
-
-/* Packs k steps of `count` columns of the right operand to [k][NR], columns that do not exist as
- * zeros. */
-GPURED__FUNC void gpured__pack_right(const gpured__kernels *kern, const char *src, int32_t dtype,
-                                     const int64_t *stride, int64_t count, int64_t k, char *dst) {
-  const int64_t size = (int64_t)gpured__dtype_size(dtype), ksize = (int64_t)kern->size;
-  double row[256];
-  int64_t i, j, at, n;
-  if (count < kern->nr) memset(dst, 0, (size_t)(k * kern->nr * ksize));
-  if (stride[1] == 1 || stride[0] != 1) { /* step by step */
-    for (j = 0; j < k; ++j)
-      kern->fetch(dst + j * kern->nr * ksize, src + j * stride[0] * size, dtype, stride[1], count,
-                  GPURED__PLAIN);
-    return;
-  }
-  for (at = 0; at < k; at += n) { /* column by column, a few hundred steps of it */
-    n = gpured__min_i64(256, k - at);
-    for (i = 0; i < count; ++i) {
-      kern->fetch(row, src + (at + i * stride[1]) * size, dtype, 1, n, GPURED__PLAIN);
-      for (j = 0; j < n; ++j)
-        memcpy(dst + ((at + j) * kern->nr + i) * ksize, (const char *)row + j * ksize,
-               (size_t)ksize);
-    }
-  }
-}
-
-/* Copies k steps of `rows` rows of the left operand to [rows][k]. */
-GPURED__FUNC void gpured__pack_left(const gpured__kernels *kern, const char *src, int32_t dtype,
-                                    const int64_t *stride, int64_t rows, int64_t k, char *dst) {
-  const int64_t size = (int64_t)gpured__dtype_size(dtype);
-  int64_t i;
-  for (i = 0; i < rows; ++i)
-    kern->fetch(dst + i * k * (int64_t)kern->size, src + i * stride[0] * size, dtype, stride[1], k,
-                GPURED__PLAIN);
 }
 
 /* How the values of the product enter the kernel of a result. */
@@ -5163,58 +5271,127 @@ GPURED__FUNC int gpured__gemm_kernel(int op) {
 
 /* One task: where it works and the memory it has. */
 typedef struct gpured__gemm_place {
-  int64_t item, column, columns;
-  const char *left, *right; /* of the item; the right one from the panel's first column on */
-  char *own, *partials;
-  int packed; /* is the whole depth of the panel packed? */
+  int64_t item, first, panels; /* the group: panels [first, first + panels) */
+  int64_t column, columns;     /* of the panel at hand */
+  const char *left, *right;    /* of the item */
+  char *own, *group_partials;
+  char *tile, *partials; /* of the panel at hand */
+  int64_t packed;        /* panels of the group that are packed */
+  const char *ahead[2];  /* the operands of the next item */
+  int64_t tiles;         /* computed so far */
 } gpured__gemm_place;
 
-/* The right operand's steps [at, at + k): where they lie, or packed; *step is the distance of two
- * steps. */
-GPURED__FUNC const char *gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                            int64_t at, int64_t k, int64_t *step) {
-  const gpured__gemm_plan *p = job->p;
-  const int64_t *s = p->right.strides + p->right.ndim - 2, ksize = (int64_t)job->k->size;
-  char *packed = here->own + job->lay->right;
-  *step = s[0];
-  if (here->columns == job->k->nr && gpured__gemm_right_in_place(p, job->k))
-    return here->right + at * s[0] * ksize;
-  *step = job->k->nr;
-  if (here->packed) return packed + at * job->k->nr * ksize;
-  if (p->depth <= job->lay->right_chunk) { /* once for all blocks */
-    at = 0;
-    k = p->depth;
-    here->packed = 1;
+/* Packs steps [at, at + k) of a panel of the right operand to [k][NR]. */
+GPURED__FUNC void gpured__gemm_pack_right(const gpured__gemm_job *job,
+                                          const gpured__gemm_place *here, int64_t at, int64_t k,
+                                          char *dst) {
+  const gpured_tensor *t = &job->p->right;
+  const int64_t *s = t->strides + t->ndim - 2, size = (int64_t)gpured__dtype_size(t->dtype);
+  const int64_t ksize = (int64_t)job->k->size, nr = job->k->nr;
+  const char *src = here->right + (at * s[0] + here->column * s[1]) * size;
+  double buffer[GPURED__BLOCK * GPURED__STRIP];
+  int64_t i, n;
+  if (gpured__gemm_is_plain(job->p, t)) {
+    job->k->gemm_pack(src, s[0], s[1], here->columns, k, dst);
+    return;
   }
-  gpured__pack_right(job->k, here->right + at * s[0] * (int64_t)gpured__dtype_size(p->right.dtype),
-                     p->right.dtype, s, here->columns, k, packed);
-  return packed;
+  for (; k > 0; k -= n, src += n * s[0] * size, dst += n * nr * ksize) {
+    n = gpured__min_i64((int64_t)(sizeof buffer / sizeof *buffer) / nr, k);
+    if (s[0] == 1) {
+      for (i = 0; i < here->columns; ++i)
+        job->k->fetch((char *)buffer + i * n * ksize, src + i * s[1] * size, t->dtype, 1, n,
+                      GPURED__PLAIN);
+      job->k->gemm_pack(buffer, 1, n, here->columns, n, dst);
+    } else {
+      for (i = 0; i < n; ++i)
+        job->k->fetch((char *)buffer + i * nr * ksize, src + i * s[0] * size, t->dtype, s[1],
+                      here->columns, GPURED__PLAIN);
+      job->k->gemm_pack(buffer, nr, 1, here->columns, n, dst);
+    }
+  }
 }
 
-/* The values of one block of rows by one panel of columns in the tile, finished but for the
- * reduction. */
-GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                      int64_t row, int64_t rows) {
+/* Steps [at, at + k) of the panel at hand: where they lie, or packed. */
+GPURED__FUNC void gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                     int64_t at, int64_t k, gpured__gemm_operands *o) {
   const gpured__gemm_plan *p = job->p;
-  const gpured__kernels *k = job->k;
-  const gpured__gemm_layout *lay = job->lay;
-  const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype), ksize = (int64_t)k->size;
-  const int64_t *ls = p->left.strides + p->left.ndim - 2;
-  const int in_place = gpured__gemm_in_place(p, &p->left);
-  const char *a, *b, *rb = NULL, *cb = NULL;
-  int64_t at = 0, n, step, chunk = in_place ? lay->right_chunk : lay->left_chunk;
-  if (p->depth == 0) memset(here->own + lay->tile, 0, (size_t)(GPURED__GEMM_BLOCK * k->nr * ksize));
-  for (; at < p->depth; at += n) {
-    n = gpured__min_i64(chunk, p->depth - at);
-    b = gpured__gemm_right(job, here, at, n, &step);
-    a = here->left + (row * ls[0] + at * ls[1]) * size;
-    if (!in_place) {
-      gpured__pack_left(k, a, p->left.dtype, ls, rows, n, here->own + lay->left);
-      a = here->own + lay->left;
-    }
-    k->gemm_tile(at > 0, here->own + lay->tile, rows, a, in_place ? ls[0] : n, in_place ? ls[1] : 1,
-                 b, step, n, here->own);
+  const int64_t *s = p->right.strides + p->right.ndim - 2, ksize = (int64_t)job->k->size;
+  const int64_t nr = job->k->nr;
+  const int64_t slot = job->lay->right_in_place ? 0 : here->column / nr - here->first;
+  char *packed = here->own + job->lay->right;
+  o->k = k;
+  if (job->lay->right_in_place && here->columns == nr) {
+    o->b = here->right + (at * s[0] + here->column) * ksize;
+    o->b_k = s[0];
+    return;
   }
+  o->b = packed;
+  o->b_k = nr;
+  if (!job->lay->pack_once) {
+    gpured__gemm_pack_right(job, here, at, k, packed);
+    return;
+  }
+  packed += slot * p->depth * nr * ksize;
+  if (slot >= here->packed) gpured__gemm_pack_right(job, here, 0, p->depth, packed);
+  if (slot >= here->packed) here->packed = slot + 1;
+  o->b = packed + at * nr * ksize;
+}
+
+/* Rows [row, row + rows) and steps [at, at + k) of the left operand: where they lie, or copied. */
+GPURED__FUNC void gpured__gemm_left(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                    int64_t row, int64_t rows, int64_t at, int64_t k,
+                                    gpured__gemm_operands *o) {
+  const gpured_tensor *t = &job->p->left;
+  const int64_t *s = t->strides + t->ndim - 2, size = (int64_t)gpured__dtype_size(t->dtype);
+  const int64_t bytes = job->lay->left_step * (int64_t)job->k->size;
+  const char *src = here->left + (row * s[0] + at * s[1]) * size;
+  char *copy = here->own + job->lay->left;
+  int64_t i;
+  o->a = src;
+  o->a_row = s[0];
+  o->a_k = s[1];
+  if (job->lay->left_in_place) return;
+  o->a = copy;
+  if (s[1] == 1 || s[0] != 1) {
+    o->a_row = job->lay->left_step;
+    o->a_k = 1;
+    for (i = 0; i < rows; ++i)
+      job->k->fetch(copy + i * bytes, src + i * s[0] * size, t->dtype, s[1], k, GPURED__PLAIN);
+  } else {
+    o->a_row = 1;
+    o->a_k = job->lay->left_step;
+    for (i = 0; i < k; ++i)
+      job->k->fetch(copy + i * bytes, src + i * s[1] * size, t->dtype, 1, rows, GPURED__PLAIN);
+  }
+}
+
+/* The part of the next item that is fetched during this tile. */
+GPURED__FUNC void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                     gpured__gemm_operands *o) {
+  const int64_t total = job->ahead[0] + job->ahead[1], tile = here->tiles++;
+  const int64_t tiles = here->panels * job->lay->blocks;
+  int64_t count = tiles, at = tile;
+  int which = 0;
+  o->ahead = (const char *)o->a;
+  o->ahead_bytes = 0;
+  if (!here->ahead[0] || tile >= tiles) return;
+  if (tiles > 1) count = gpured__ceil_div(tiles * job->ahead[0], total);
+  if (tile >= count) {
+    which = 1;
+    at = tile - count;
+    count = tiles - count;
+  }
+  o->ahead_bytes = gpured__ceil_div(job->ahead[which], count);
+  o->ahead = here->ahead[which] + at * o->ahead_bytes;
+}
+
+/* alpha, biases and map for the tile of `rows` rows from `row` on. */
+GPURED__FUNC void gpured__gemm_epilogue(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                        int64_t row, int64_t rows) {
+  const gpured__gemm_plan *p = job->p;
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t ksize = (int64_t)job->k->size;
+  const char *rb = NULL, *cb = NULL;
   if (p->row_bias || p->g->form)
     rb = job->memory + lay->row_bias + (size_t)((here->item * p->rows + row) * ksize);
   if (p->column_bias || p->g->form) {
@@ -5224,8 +5401,7 @@ GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, gpured__gemm_
         job->memory + lay->column_bias + (size_t)((here->item * p->columns + here->column) * ksize),
         (size_t)(here->columns * ksize));
   }
-  if (rb || cb || p->ep.scaled || p->ep.map)
-    k->epilogue(here->own + lay->tile, rows, &p->ep, rb, cb);
+  if (rb || cb || p->ep.scaled || p->ep.map) job->k->epilogue(here->tile, rows, &p->ep, rb, cb);
 }
 
 GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job,
@@ -5233,12 +5409,11 @@ GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job,
                                              int64_t rows) {
   const gpured__gemm_plan *p = job->p;
   const gpured_tensor *c = p->g->c;
-  const char *tile = here->own + job->lay->tile;
   int64_t i, at = gpured__gemm_offset(p, here->item, GPURED__PRODUCT) + row * p->product_row +
                   here->column * p->product_column;
   for (i = 0; i < rows; ++i)
     job->k->put((char *)c->data + (at + i * p->product_row) * (int64_t)gpured__dtype_size(c->dtype),
-                c->dtype, p->product_column, tile + (size_t)(i * job->k->nr) * job->k->size,
+                c->dtype, p->product_column, here->tile + (size_t)(i * job->k->nr) * job->k->size,
                 here->columns, GPURED__PLAIN);
 }
 
@@ -5248,23 +5423,37 @@ GPURED__INLINE char *gpured__gemm_plane(const gpured__gemm_job *job, char *parti
   return partials + (size_t)((2 * result + second) * job->lay->blocks * job->k->nr) * job->k->size;
 }
 
-/* The place of panel `pair` of the batch. */
+/* The place of group `pair` of the batch. */
 GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, int thread,
                                     gpured__gemm_place *here) {
   const gpured__gemm_plan *p = job->p;
   const gpured__gemm_layout *lay = job->lay;
+  const char *left = (const char *)p->left.data, *right = (const char *)p->right.data;
   const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype);
-  here->item = pair / lay->panels;
-  here->column = pair % lay->panels * job->k->nr;
-  here->columns = gpured__min_i64(job->k->nr, p->columns - here->column);
-  here->left = (const char *)p->left.data + gpured__gemm_offset(p, here->item, GPURED__LEFT) * size;
-  here->right = (const char *)p->right.data + (gpured__gemm_offset(p, here->item, GPURED__RIGHT) +
-                                               here->column * p->right.strides[p->right.ndim - 1]) *
-                                                  size;
+  memset(here, 0, sizeof *here);
+  here->item = pair / lay->groups;
+  here->first = pair % lay->groups * lay->group;
+  here->panels = gpured__min_i64(lay->group, lay->panels - here->first);
+  here->left = left + gpured__gemm_offset(p, here->item, GPURED__LEFT) * size;
+  here->right = right + gpured__gemm_offset(p, here->item, GPURED__RIGHT) * size;
   here->own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
-  here->partials = job->memory + lay->partials +
-                   (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
-  here->packed = 0;
+  here->group_partials = job->memory + lay->partials +
+                         (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
+  if (job->ahead[0] == 0 || here->item + 1 == p->batches) return;
+  here->ahead[0] = left + gpured__gemm_offset(p, here->item + 1, GPURED__LEFT) * size;
+  here->ahead[1] = right + gpured__gemm_offset(p, here->item + 1, GPURED__RIGHT) * size;
+}
+
+/* Turns to one panel of the group. */
+GPURED__FUNC void gpured__gemm_turn(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                    int64_t panel) {
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t nr = job->k->nr, ksize = (int64_t)job->k->size;
+  here->column = (here->first + panel) * nr;
+  here->columns = gpured__min_i64(nr, job->p->columns - here->column);
+  here->tile = here->own + lay->tile;
+  if (lay->chunk < job->p->depth) here->tile += panel * GPURED__GEMM_BLOCK * nr * ksize;
+  here->partials = here->group_partials + panel * 2 * job->p->g->count * lay->blocks * nr * ksize;
 }
 
 /* One result of one column: a value, or (NULL) what an empty axis gives. */
@@ -5316,37 +5505,79 @@ GPURED__FUNC void gpured__gemm_finish(const gpured__gemm_job *job, const gpured_
   }
 }
 
-/* One task: the blocks of one segment of one panel; the whole panel when there is one segment. */
-GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
-  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
-  const gpured__gemm_layout *lay = job->lay;
+/* What follows when a tile is complete: epilogue, stored product, partials of all results. */
+GPURED__FUNC void gpured__gemm_use_tile(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                        int64_t block, int64_t rows) {
   const gpured__gemm_plan *p = job->p;
-  gpured__gemm_place here;
-  int64_t block = task % lay->segments * lay->segment_blocks, end, rows, at;
+  const int64_t at = block * job->k->nr * (int64_t)job->k->size;
   int r, op;
-  gpured__gemm_find(job, task / lay->segments, thread, &here);
-  end = gpured__min_i64(lay->blocks, block + lay->segment_blocks);
-  for (; block < end; ++block) {
-    rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - block * GPURED__GEMM_BLOCK);
-    gpured__gemm_values(job, &here, block * GPURED__GEMM_BLOCK, rows);
-    if (p->g->c) gpured__gemm_store_product(job, &here, block * GPURED__GEMM_BLOCK, rows);
-    for (r = 0; r < p->g->count; ++r) {
-      op = p->g->results[r].op;
-      at = block * job->k->nr * (int64_t)job->k->size;
-      if (gpured__is_short(p->g, op)) continue;
-      job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), here.own + lay->tile,
-                           rows, gpured__gemm_plane(job, here.partials, r, 0) + at,
-                           gpured__gemm_plane(job, here.partials, r, 1) + at);
-    }
+  gpured__gemm_epilogue(job, here, block * GPURED__GEMM_BLOCK, rows);
+  if (p->g->c) gpured__gemm_store_product(job, here, block * GPURED__GEMM_BLOCK, rows);
+  for (r = 0; r < p->g->count; ++r) {
+    op = p->g->results[r].op;
+    if (gpured__is_short(p->g, op)) continue;
+    job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), here->tile, rows,
+                         gpured__gemm_plane(job, here->partials, r, 0) + at,
+                         gpured__gemm_plane(job, here->partials, r, 1) + at);
   }
-  if (lay->segments == 1) gpured__gemm_finish(job, &here);
+}
+
+/* One block of rows by all panels of the group. */
+GPURED__FUNC void gpured__gemm_block(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                     int64_t block) {
+  const gpured__gemm_plan *p = job->p;
+  const int64_t row = block * GPURED__GEMM_BLOCK;
+  const int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - row);
+  gpured__gemm_operands o;
+  int64_t at = 0, k, panel;
+  o.spare = here->own;
+  do {
+    k = gpured__min_i64(job->lay->chunk, p->depth - at);
+    gpured__gemm_left(job, here, row, rows, at, k, &o);
+    for (panel = 0; panel < here->panels; ++panel) {
+      gpured__gemm_turn(job, here, panel);
+      gpured__gemm_right(job, here, at, k, &o);
+      gpured__gemm_ahead(job, here, &o);
+      job->k->gemm_tile(at > 0, here->tile, rows, &o);
+      if (at + k == p->depth) gpured__gemm_use_tile(job, here, block, rows);
+    }
+    at += k;
+  } while (at < p->depth);
 }
 
 GPURED__FUNC void gpured__gemm_finish_task(void *context, int64_t pair, int thread) {
   const gpured__gemm_job *job = (const gpured__gemm_job *)context;
   gpured__gemm_place here;
+  int64_t panel;
   gpured__gemm_find(job, pair, thread, &here);
-  gpured__gemm_finish(job, &here);
+  for (panel = 0; panel < here.panels; ++panel) {
+    gpured__gemm_turn(job, &here, panel);
+    gpured__gemm_finish(job, &here);
+  }
+}
+
+/* One task: the blocks of one segment of one group; the whole of it when there is one segment. */
+GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_layout *lay = job->lay;
+  gpured__gemm_place here;
+  int64_t block = task % lay->segments * lay->segment_blocks, end;
+  gpured__gemm_find(job, task / lay->segments, thread, &here);
+  end = gpured__min_i64(lay->blocks, block + lay->segment_blocks);
+  for (; block < end; ++block) gpured__gemm_block(job, &here, block);
+  if (lay->segments == 1) gpured__gemm_finish_task(context, task, thread);
+}
+
+/* Bytes of a matrix that is fetched before its turn: a small and dense one; otherwise 0. */
+GPURED__FUNC int64_t gpured__gemm_span(const gpured_tensor *t) {
+  const int64_t *s = t->strides + t->ndim - 2, *n = t->shape + t->ndim - 2;
+  const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
+  if (n[0] <= 0 || n[1] <= 0 || s[0] < 0 || s[1] < 0) return 0;
+  if ((double)(n[0] - 1) * (double)s[0] + (double)(n[1] - 1) * (double)s[1] >=
+      2.0 * (double)n[0] * (double)n[1])
+    return 0;
+  if ((double)n[0] * (double)n[1] * (double)size > GPURED__AHEAD_BYTES / 2) return 0;
+  return ((n[0] - 1) * s[0] + (n[1] - 1) * s[1] + 1) * size;
 }
 
 /* ---- Vectors along one operand: biases, norms, column sums ---- */
@@ -5511,7 +5742,7 @@ GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_o
 GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_options *o,
                                    const gpured__gemm_layout *lay, int threads, char *memory) {
   gpured__gemm_job job;
-  const int64_t pairs = p->batches * lay->panels;
+  const int64_t pairs = p->batches * lay->groups;
   job.p = p;
   job.k = gpured__get_level()->kernels[p->acc];
   job.lay = lay;
@@ -5524,6 +5755,8 @@ GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_opti
   gpured__gemm_biases(&job, o);
   if (gpured__gemm_has_short(p)) gpured__gemm_short(&job, o, threads);
   if (!p->needs_product) return;
+  job.ahead[0] = lay->groups == 1 && lay->segments == 1 ? gpured__gemm_span(&p->left) : 0;
+  job.ahead[1] = gpured__gemm_span(&p->right);
   gpured__parallel_for(threads, pairs * lay->segments, gpured__gemm_task, &job);
   if (lay->segments > 1) gpured__parallel_for(threads, pairs, gpured__gemm_finish_task, &job);
 }
