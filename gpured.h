@@ -1455,7 +1455,7 @@ typedef struct gpured__gemm_operands {
   const void *a, *b;
   int64_t a_row, a_k, b_k, k;
   const char *ahead;
-  int64_t ahead_bytes;
+  int64_t hop; /* how far `ahead` moves in a step of k */
   void *spare; /* [k][MR] */
 } gpured__gemm_operands;
 
@@ -3239,13 +3239,13 @@ GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t ac
 /*
  * A register tile of MR rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
  * says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from the
- * tile. `hop` is how far `ahead` moves a step.
+ * tile.
  */
 GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
                                      int64_t a_row, int64_t a_k, const gpured__gemm_operands *o,
-                                     const char *ahead, int64_t hop) {
+                                     const char *ahead) {
   const GPURED__T *b = (const GPURED__T *)o->b;
-  const int64_t k = o->k, b_k = o->b_k;
+  const int64_t k = o->k, b_k = o->b_k, hop = o->hop;
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
   int64_t p;
   int i, j;
@@ -3282,23 +3282,21 @@ GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
   GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
   const GPURED__T *a = (const GPURED__T *)o->a;
   const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k;
-  const int64_t steps = gpured__ceil_div(rows, GPURED__MR) * (k > 0 ? k : 1);
-  const int64_t hop = gpured__min_i64(64, gpured__ceil_div(o->ahead_bytes, steps));
   const char *ahead = o->ahead;
   int64_t i, r, p;
   for (i = 0; i + GPURED__MR <= rows;
        i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
     if (a_k == 1)
-      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead, hop);
+      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead);
     else
-      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead, hop);
-    ahead += hop * k;
+      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead);
+    ahead += o->hop * k;
   }
   if (i == rows) return;
   for (p = 0; p < k; ++p)
     for (r = 0; r < GPURED__MR; ++r)
       pad[p * GPURED__MR + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
-  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, o, ahead, hop);
+  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, o, ahead);
 }
 
 /* alpha, biases and map, docs/ORDER.md section 7.2, in place: `first` is the bias that the fma
@@ -3435,45 +3433,55 @@ GPURED__INLINE void GPURED__N(columns_of_block)(int kernel, int how, const GPURE
   (void)sum;
 }
 
-/* The same for min and max, straight from the tile in four chains, by the fast step where it is
- * certain (see four_blocks_extreme). Rows that are missing at the end are replaced by others. */
-GPURED__INLINE void GPURED__N(extremes_of_block)(int kernel, int how, const GPURED__T *tile,
-                                                 int64_t rows, GPURED__T *first) {
+/* The extreme of one vector of columns, straight from the tile in four chains, by the fast step
+ * where it is certain (see four_blocks_extreme). */
+GPURED__INLINE GPURED__V GPURED__N(extreme_columns)(int kernel, int how, const GPURED__T *x,
+                                                    int64_t rows) {
   GPURED__V m[4], v;
+  int64_t l = 4;
+  int i;
 #if GPURED__FLOAT
   GPURED__V s[4];
-#endif
-  int64_t l, j;
-  int i;
-  for (j = 0; j < GPURED__NR; j += GPURED__W, tile += GPURED__W) {
-    for (l = 0; l < rows; l += 4) {
-      GPURED__UNROLL
-      for (i = 0; i < 4; ++i) {
-        v = GPURED__N(enter)(how, GPURED__N(load)(tile + (l + i < rows ? l + i : l) * GPURED__NR));
-#if GPURED__FLOAT
-        s[i] = l ? s[i] + v : v;
-        if (kernel == GPURED__MIN) v = GPURED__N(neg)(v);
-        m[i] = l ? GPURED__N(max_plain)(m[i], v) : v;
-#else
-        m[i] = l ? GPURED__N(combine)(kernel, m[i], v) : v;
-#endif
-      }
+  GPURED__UNROLL
+  for (i = 0; i < 4; ++i) {
+    v = GPURED__N(enter)(how, GPURED__N(load)(x + (i < rows ? i : 0) * GPURED__NR));
+    s[i] = v;
+    m[i] = kernel == GPURED__MIN ? GPURED__N(neg)(v) : v;
+  }
+  for (; l < rows; l += 4) {
+    if (l + 4 > rows) l = rows - 4; /* some rows twice */
+    GPURED__UNROLL
+    for (i = 0; i < 4; ++i) {
+      v = GPURED__N(enter)(how, GPURED__N(load)(x + (l + i) * GPURED__NR));
+      s[i] = s[i] + v;
+      m[i] = GPURED__N(max_plain)(m[i], kernel == GPURED__MIN ? GPURED__N(neg)(v) : v);
     }
-#if GPURED__FLOAT
-    m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
-    s[0] = (s[0] + s[1]) + (s[2] + s[3]);
-    if (kernel == GPURED__MIN) m[0] = GPURED__N(neg)(m[0]);
-    if (GPURED__N(any)((s[0] != s[0]) | (m[0] == 0))) {
-      m[0] = GPURED__N(enter)(how, GPURED__N(load)(tile));
-      for (l = 1; l < rows; ++l)
-        m[0] = GPURED__N(combine)(kernel, m[0],
-                                  GPURED__N(enter)(how, GPURED__N(load)(tile + l * GPURED__NR)));
-    }
+  }
+  m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
+  s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+  if (!GPURED__N(any)((s[0] != s[0]) | (m[0] == 0)))
+    return kernel == GPURED__MIN ? GPURED__N(neg)(m[0]) : m[0];
 #else
-    m[0] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, m[0], m[1]),
-                              GPURED__N(combine)(kernel, m[2], m[3]));
+  (void)i;
 #endif
-    GPURED__N(store)(first + j, m[0]);
+  m[0] = GPURED__N(enter)(how, GPURED__N(load)(x));
+  for (l = 1; l < rows; ++l) {
+    v = GPURED__N(enter)(how, GPURED__N(load)(x + l * GPURED__NR));
+    m[0] = GPURED__N(combine)(kernel, m[0], v);
+  }
+  return m[0];
+}
+
+/* columns_of_block for min and max; nearly always the values enter as they are. */
+GPURED__INLINE void GPURED__N(extremes_of_block)(int kernel, int how, const GPURED__T *tile,
+                                                 int64_t rows, GPURED__T *first) {
+  int64_t j;
+  if (how == GPURED__PLAIN) {
+    for (j = 0; j < GPURED__NR; j += GPURED__W) GPURED__N(store)
+    (first + j, GPURED__N(extreme_columns)(kernel, GPURED__PLAIN, tile + j, rows));
+  } else {
+    for (j = 0; j < GPURED__NR; j += GPURED__W)
+      GPURED__N(store)(first + j, GPURED__N(extreme_columns)(kernel, how, tile + j, rows));
   }
 }
 
@@ -5220,7 +5228,9 @@ typedef struct gpured__gemm_job {
   const gpured__kernels *k;
   const gpured__gemm_layout *lay;
   char *memory;
-  int64_t ahead[2]; /* bytes of the left and right operand of an item, if they are fetched ahead */
+  /* If the next item is fetched while one is computed: its left operand during the first tiles, the
+   * right one during the others; bytes of each in a tile and in a step of k of a register tile. */
+  int64_t ahead_tiles[2], ahead_bytes[2], hop[2];
 } gpured__gemm_job;
 
 /* The element offset of an item of the batch for an operand. */
@@ -5366,23 +5376,16 @@ GPURED__FUNC void gpured__gemm_left(const gpured__gemm_job *job, const gpured__g
 }
 
 /* The part of the next item that is fetched during this tile. */
-GPURED__FUNC void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                     gpured__gemm_operands *o) {
-  const int64_t total = job->ahead[0] + job->ahead[1], tile = here->tiles++;
-  const int64_t tiles = here->panels * job->lay->blocks;
-  int64_t count = tiles, at = tile;
-  int which = 0;
+GPURED__INLINE void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                       gpured__gemm_operands *o) {
+  int64_t tile = here->tiles++;
+  int which = tile >= job->ahead_tiles[0];
   o->ahead = (const char *)o->a;
-  o->ahead_bytes = 0;
-  if (!here->ahead[0] || tile >= tiles) return;
-  if (tiles > 1) count = gpured__ceil_div(tiles * job->ahead[0], total);
-  if (tile >= count) {
-    which = 1;
-    at = tile - count;
-    count = tiles - count;
-  }
-  o->ahead_bytes = gpured__ceil_div(job->ahead[which], count);
-  o->ahead = here->ahead[which] + at * o->ahead_bytes;
+  o->hop = 0;
+  if (which) tile -= job->ahead_tiles[0];
+  if (!here->ahead[0] || tile >= job->ahead_tiles[which]) return;
+  o->hop = job->hop[which];
+  o->ahead = here->ahead[which] + tile * job->ahead_bytes[which];
 }
 
 /* alpha, biases and map for the tile of `rows` rows from `row` on. */
@@ -5439,7 +5442,7 @@ GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, i
   here->own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
   here->group_partials = job->memory + lay->partials +
                          (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
-  if (job->ahead[0] == 0 || here->item + 1 == p->batches) return;
+  if (job->ahead_tiles[0] == 0 || here->item + 1 == p->batches) return;
   here->ahead[0] = left + gpured__gemm_offset(p, here->item + 1, GPURED__LEFT) * size;
   here->ahead[1] = right + gpured__gemm_offset(p, here->item + 1, GPURED__RIGHT) * size;
 }
@@ -5571,13 +5574,33 @@ GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
 /* Bytes of a matrix that is fetched before its turn: a small and dense one; otherwise 0. */
 GPURED__FUNC int64_t gpured__gemm_span(const gpured_tensor *t) {
   const int64_t *s = t->strides + t->ndim - 2, *n = t->shape + t->ndim - 2;
-  const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
+  const double size = (double)gpured__dtype_size(t->dtype);
+  const double span = (double)(n[0] - 1) * (double)s[0] + (double)(n[1] - 1) * (double)s[1] + 1;
   if (n[0] <= 0 || n[1] <= 0 || s[0] < 0 || s[1] < 0) return 0;
-  if ((double)(n[0] - 1) * (double)s[0] + (double)(n[1] - 1) * (double)s[1] >=
-      2.0 * (double)n[0] * (double)n[1])
-    return 0;
-  if ((double)n[0] * (double)n[1] * (double)size > GPURED__AHEAD_BYTES / 2) return 0;
-  return ((n[0] - 1) * s[0] + (n[1] - 1) * s[1] + 1) * size;
+  if (span > 2 * (double)n[0] * (double)n[1] || span * size > GPURED__AHEAD_BYTES) return 0;
+  return (int64_t)(span * size);
+}
+
+/* Shares the next item out among the tiles of one. Nothing is fetched ahead if a task is not a
+ * whole item, or an operand fills the cache. */
+GPURED__FUNC void gpured__gemm_look_ahead(gpured__gemm_job *job) {
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, job->p->rows);
+  const int64_t steps = gpured__ceil_div(rows, job->k->mr) * lay->chunk;
+  const int64_t tiles = lay->panels * lay->blocks;
+  int64_t bytes[2];
+  int i;
+  memset(job->ahead_tiles, 0, sizeof job->ahead_tiles);
+  bytes[0] = gpured__gemm_span(&job->p->left);
+  bytes[1] = gpured__gemm_span(&job->p->right);
+  if (lay->groups > 1 || lay->segments > 1 || lay->chunk < job->p->depth) return;
+  if (bytes[0] == 0 || bytes[1] == 0) return;
+  job->ahead_tiles[0] = gpured__ceil_div(tiles * bytes[0], bytes[0] + bytes[1]);
+  job->ahead_tiles[1] = tiles - job->ahead_tiles[0];
+  for (i = 0; i < 2 && job->ahead_tiles[i] > 0; ++i) {
+    job->ahead_bytes[i] = gpured__ceil_div(bytes[i], job->ahead_tiles[i]);
+    job->hop[i] = gpured__min_i64(64, gpured__ceil_div(job->ahead_bytes[i], steps));
+  }
 }
 
 /* ---- Vectors along one operand: biases, norms, column sums ---- */
@@ -5755,8 +5778,7 @@ GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_opti
   gpured__gemm_biases(&job, o);
   if (gpured__gemm_has_short(p)) gpured__gemm_short(&job, o, threads);
   if (!p->needs_product) return;
-  job.ahead[0] = lay->groups == 1 && lay->segments == 1 ? gpured__gemm_span(&p->left) : 0;
-  job.ahead[1] = gpured__gemm_span(&p->right);
+  gpured__gemm_look_ahead(&job);
   gpured__parallel_for(threads, pairs * lay->segments, gpured__gemm_task, &job);
   if (lay->segments > 1) gpured__parallel_for(threads, pairs, gpured__gemm_finish_task, &job);
 }
