@@ -1459,6 +1459,13 @@ typedef struct gpured__gemm_operands {
   void *spare; /* [k][MR] */
 } gpured__gemm_operands;
 
+/* Levels of the tree over the blocks of n elements: subtrees of 2^0, 2^1, ... blocks. */
+GPURED__INLINE int gpured__gemm_levels(int64_t n) {
+  int levels = 1;
+  while (gpured__ceil_div(n, GPURED__BLOCK) >> levels) ++levels;
+  return levels;
+}
+
 /* A strip of columns being reduced together: levels + 1 slots of [16][columns]. */
 typedef struct gpured__strip {
   void *slots;
@@ -1488,6 +1495,8 @@ typedef struct gpured__kernels {
                        void *second);
   void (*gemm_join)(int op, int kernel, void *first, void *second, int64_t blocks, int64_t n,
                     void *slots, int64_t *index);
+  void (*gemm_sums)(const void *x, int64_t stride, const void *w, int64_t n, int64_t columns,
+                    void *slots);
   void (*fetch)(void *dst, const void *src, int32_t dtype, int64_t stride, int64_t n, int how);
   void (*put)(void *dst, int32_t dtype, int64_t stride, const void *src, int64_t n, int how);
   int mr, nr;  /* the register tile of gemm_tile */
@@ -3567,8 +3576,7 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
   st.slots = slots;
   st.columns = GPURED__NR;
   st.count = 0;
-  for (st.levels = 1; gpured__ceil_div(blocks, GPURED__BLOCK) >> st.levels; ++st.levels) {
-  }
+  st.levels = gpured__gemm_levels(blocks);
   GPURED__N(columns)(kernel, &st, first, GPURED__NR, NULL, blocks);
   GPURED__N(columns_close)(kernel, &st);
   GPURED__N(columns_fold)(kernel, slots, GPURED__NR);
@@ -3578,6 +3586,131 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
 #undef GPURED__MR
 #undef GPURED__RV
 #undef GPURED__NR
+
+/* One vector of columns for `count` rows of a lane, `step` apart, with their weights (Dot); n of
+ * its elements exist. With `start` they are the first rows of the lane. */
+GPURED__INLINE void GPURED__N(lane_vector)(int kernel, int start, int count, int64_t n,
+                                           GPURED__T *acc, const GPURED__T *x, int64_t step,
+                                           const GPURED__V *w) {
+  GPURED__V v = GPURED__N(splat)(0), xv = v;
+  int i;
+  if (!start) v = GPURED__N(load)(acc);
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i) {
+    memcpy(&xv, x + i * step, (size_t)n * sizeof *x);
+    v = start && i == 0 ? GPURED__N(first)(kernel, xv, w[i]) : GPURED__N(step)(kernel, v, xv, w[i]);
+  }
+  GPURED__N(store)(acc, v);
+}
+
+GPURED__INLINE void GPURED__N(lane_rows)(int kernel, int start, int count, GPURED__T *acc,
+                                         const GPURED__T *x, int64_t step, const GPURED__T *w,
+                                         int64_t columns) {
+  GPURED__V wv[GPURED__LANES];
+  int64_t c;
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i)
+    wv[i] = GPURED__N(splat)(kernel == GPURED__DOT ? w[i * GPURED__LANES] : 1);
+  for (c = 0; c + 4 * GPURED__W <= columns; c += 4 * GPURED__W) {
+    GPURED__UNROLL
+    for (i = 0; i < 4; ++i) GPURED__N(lane_vector)
+    (kernel, start, count, GPURED__W, acc + c + i * GPURED__W, x + c + i * GPURED__W, step, wv);
+  }
+  for (; c + GPURED__W <= columns; c += GPURED__W)
+    GPURED__N(lane_vector)(kernel, start, count, GPURED__W, acc + c, x + c, step, wv);
+  if (c < columns)
+    GPURED__N(lane_vector)(kernel, start, count, columns - c, acc + c, x + c, step, wv);
+}
+
+/*
+ * The lanes of a block of n <= 256 rows: acc[lane][pitch]. Long rows are read in 16 streams, each
+ * lane whole, so that accumulators stay in registers; short ones in the order of their addresses,
+ * because a stream would be over before the hardware sees it.
+ */
+GPURED__INLINE void GPURED__N(lanes_of_block)(int kernel, GPURED__T *acc, const GPURED__T *x,
+                                              int64_t stride, const GPURED__T *w, int64_t n,
+                                              int64_t columns, int64_t pitch) {
+  const int64_t step = GPURED__LANES * stride;
+  int64_t l, r = 0;
+  if (kernel == GPURED__ADD && stride == pitch && columns == pitch &&
+      columns * GPURED__ESIZE <= 1024) {
+    for (; r < n; r += l) { /* rows that touch are one long row */
+      l = gpured__min_i64(GPURED__LANES, n - r);
+      if (r == 0)
+        GPURED__N(lane_rows)(kernel, 1, 1, acc, x, step, w, l * columns);
+      else
+        GPURED__N(lane_rows)(kernel, 0, 1, acc, x + r * stride, step, w, l * columns);
+    }
+  } else if (columns * GPURED__ESIZE <= 1024) {
+    for (; r < n && r < GPURED__LANES; ++r)
+      GPURED__N(lane_rows)(kernel, 1, 1, acc + r * pitch, x + r * stride, step, w + r, columns);
+    for (; r < n; ++r) GPURED__N(lane_rows)
+    (kernel, 0, 1, acc + r % GPURED__LANES * pitch, x + r * stride, step, w + r, columns);
+  } else {
+    for (l = 0; l < n && l < GPURED__LANES; ++l, acc += pitch) {
+      r = l;
+      if (n == GPURED__BLOCK) {
+        GPURED__N(lane_rows)
+        (kernel, 1, GPURED__LANES, acc, x + r * stride, step, w + r, columns);
+        continue;
+      }
+      for (; r + 3 * GPURED__LANES < n; r += 4 * GPURED__LANES)
+        GPURED__N(lane_rows)(kernel, r == l, 4, acc, x + r * stride, step, w + r, columns);
+      for (; r < n; r += GPURED__LANES)
+        GPURED__N(lane_rows)(kernel, r == l, 1, acc, x + r * stride, step, w + r, columns);
+    }
+    acc -= l * pitch;
+  }
+  for (r = n * pitch; r < GPURED__LANES * pitch; ++r) acc[r] = GPURED__N(neutral)(GPURED__ADD);
+}
+
+GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const GPURED__T *x,
+                                           int64_t stride, const GPURED__T *w, int64_t n,
+                                           int64_t columns) {
+  const int64_t pitch = gpured__ceil_div(columns, GPURED__W) * GPURED__W;
+  const int64_t lanes = GPURED__LANES * pitch;
+  GPURED__V v[GPURED__LANES];
+  gpured__strip st;
+  int64_t len, c;
+  int l, h;
+  st.slots = slots;
+  st.columns = pitch;
+  st.count = 0;
+  st.levels = gpured__gemm_levels(n);
+  for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0, ++st.count) {
+    len = gpured__min_i64(n, GPURED__BLOCK);
+    l = st.count & 1 ? st.levels : 0;
+    GPURED__N(lanes_of_block)(kernel, slots + l * lanes, x, stride, w, len, columns, pitch);
+    if (l == 0) continue;
+    GPURED__N(combine_arrays)(GPURED__ADD, slots, slots + l * lanes, lanes);
+    for (l = 1; st.count >> l & 1; ++l)
+      GPURED__N(combine_arrays)(GPURED__ADD, slots + l * lanes, slots + (l - 1) * lanes, lanes);
+    memcpy(slots + l * lanes, slots + (l - 1) * lanes, (size_t)lanes * sizeof *slots);
+  }
+  GPURED__N(columns_close)(GPURED__ADD, &st);
+  for (c = 0; c < pitch; c += GPURED__W) {
+    for (l = 0; l < GPURED__LANES; ++l) v[l] = GPURED__N(load)(slots + l * pitch + c);
+    GPURED__UNROLL
+    for (h = GPURED__LANES / 2; h > 0; h /= 2) {
+      GPURED__UNROLL
+      for (l = 0; l < h; ++l) v[l] = v[l] + v[l + h];
+    }
+    GPURED__N(store)(slots + c, v[0]);
+  }
+}
+
+/* The sum, or with weights the Dot, of n > 0 rows of columns that lie side by side, to the first
+ * of levels + 1 slots of [16][columns, rounded up to vectors]. */
+GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const void *weight,
+                                       int64_t n, int64_t columns, void *slots) {
+  const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
+  GPURED__T *out = (GPURED__T *)slots;
+  if (w)
+    GPURED__N(sums_inline)(GPURED__DOT, out, x, stride, w, n, columns);
+  else
+    GPURED__N(sums_inline)(GPURED__ADD, out, x, stride, x, n, columns);
+}
 
 /* ---- 10.8  Elements in and out ---- */
 
@@ -3832,6 +3965,7 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(epilogue),
                                                    GPURED__N(gemm_columns),
                                                    GPURED__N(gemm_join),
+                                                   GPURED__N(gemm_sums),
                                                    GPURED__N(fetch),
                                                    GPURED__N(put),
                                                    GPURED__GEMM_MR,
@@ -4863,7 +4997,7 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
  * for all rows. The product of a block and a panel is a tile, whose values are finished and reduced
  * to one partial a column; when all blocks of a panel are done, its partials combine in the order
  * of the blocks. Where items are small, the next one is fetched meanwhile. Sum and mean without a
- * map never form the product: they are two passes of section 13.
+ * map never form the product: they are two passes over the operands.
  */
 enum {
   GPURED__LEFT,
@@ -5090,7 +5224,10 @@ typedef struct gpured__gemm_layout {
                                     their distance */
   int left_in_place, right_in_place, pack_once; /* pack_once: whole panels, for all blocks */
   size_t row_bias, column_bias; /* [batches][rows], [batches][columns], in the accumulator's type */
+  int short_direct;    /* does section 10 read the operands of the short road where they lie? */
+  int64_t short_strip; /* columns at a time */
   size_t short_left, short_dot, short_bias; /* [batches][depth], [batches][columns], [batches] */
+  size_t short_slots, short_bytes;          /* for each thread: slots of the tree of a strip */
   size_t partials, partial_bytes; /* for each thread, or group: [group][results][2][blocks][NR] */
   size_t threads,
       thread_bytes; /* for each thread: spare rows, copied left, packed right, tiles, bias */
@@ -5105,6 +5242,7 @@ typedef struct gpured__gemm_layout {
  */
 enum { GPURED__PIECE_BYTES = 32 * 1024, GPURED__ROWS_BYTES = 256 * 1024 };
 enum { GPURED__RIGHT_BYTES = 64 * 1024, GPURED__GROUP = 32, GPURED__GROUP_BYTES = 4 * 1024 * 1024 };
+enum { GPURED__SHORT_BYTES = 4096 };       /* of a row that the short road takes at a time */
 enum { GPURED__AHEAD_BYTES = 256 * 1024 }; /* of an item that is fetched before its turn */
 
 /* Reserves count elements of `size` bytes at the end; returns where, or records that it cannot be.
@@ -5203,6 +5341,33 @@ GPURED__FUNC void gpured__gemm_lay_out_product(const gpured__gemm_plan *p, const
   lay->threads = gpured__reserve(&lay->total, (double)threads, lay->thread_bytes);
 }
 
+/* The part of the layout that the short road needs. */
+GPURED__FUNC void gpured__gemm_lay_out_short(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                             int threads, gpured__gemm_layout *lay) {
+  const int64_t n = p->rows > p->depth ? p->rows : p->depth;
+  const int64_t width = gpured__min_i64(p->depth, p->columns), size = (int64_t)k->size;
+  const double batches = (double)p->batches;
+  lay->short_strip = GPURED__SHORT_BYTES / size;
+  while (threads > 1 && lay->short_strip * size > GPURED__SHORT_BYTES / 8 &&
+         batches * (double)gpured__ceil_div(width, lay->short_strip) < 2.0 * threads)
+    lay->short_strip /= 2;
+  lay->short_direct =
+      width > 0 && gpured__gemm_is_plain(p, &p->left) && gpured__gemm_is_plain(p, &p->right) &&
+      p->left.strides[p->left.ndim - 1] == 1 && p->right.strides[p->right.ndim - 1] == 1 &&
+      (threads == 1 ||
+       batches * (double)gpured__ceil_div(width, lay->short_strip) >= (double)threads);
+  lay->short_left = gpured__reserve(&lay->total, batches * (double)p->depth, k->size);
+  lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
+  if (!lay->short_direct) {
+    lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
+    return;
+  }
+  (void)gpured__reserve(&lay->short_bytes,
+                        (double)((gpured__gemm_levels(n) + 1) * GPURED__LANES * lay->short_strip),
+                        k->size);
+  lay->short_slots = gpured__reserve(&lay->total, (double)threads, lay->short_bytes);
+}
+
 GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured__kernels *k,
                                        int threads, gpured__gemm_layout *lay) {
   const int l2 = p->g->form == GPURED_FORM_L2;
@@ -5213,11 +5378,7 @@ GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured_
     lay->row_bias = gpured__reserve(&lay->total, batches * (double)p->rows, k->size);
   if (p->column_bias || l2)
     lay->column_bias = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
-  if (gpured__gemm_has_short(p)) {
-    lay->short_left = gpured__reserve(&lay->total, batches * (double)p->depth, k->size);
-    lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
-    lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
-  }
+  if (gpured__gemm_has_short(p)) gpured__gemm_lay_out_short(p, k, threads, lay);
   if (p->needs_product && p->rows > 0) gpured__gemm_lay_out_product(p, k, threads, lay);
 }
 
@@ -5698,54 +5859,132 @@ GPURED__FUNC float gpured__gemm_short_f32(const gpured__gemm_plan *p, float s, c
   return mean ? t / n : t;
 }
 
-/* One column of one item: every short result. */
-GPURED__FUNC void gpured__gemm_short_store(void *context, int64_t index, int thread) {
-  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+/* The values of a result for n columns from their dot products. */
+GPURED__FUNC void gpured__gemm_short_values(const gpured__gemm_job *job, int64_t item,
+                                            int64_t column, int64_t n, int mean, const char *dots,
+                                            double *values) {
   const gpured__gemm_plan *p = job->p;
-  const char *s = job->memory + job->lay->short_dot + (size_t)index * job->k->size;
-  const char *rb = NULL, *cb = NULL;
-  int64_t item = index / p->columns;
-  double value;
+  const size_t size = job->k->size;
+  const void *rb = NULL, *cb = NULL;
   float narrow;
-  int r, mean;
-  (void)thread;
-  if (p->row_bias || p->g->form)
-    rb = job->memory + job->lay->short_bias + (size_t)item * job->k->size;
+  int64_t i;
+  if (p->row_bias || p->g->form) rb = job->memory + job->lay->short_bias + (size_t)item * size;
   if (p->column_bias || p->g->form)
-    cb = job->memory + job->lay->column_bias + (size_t)index * job->k->size;
+    cb = job->memory + job->lay->column_bias + (size_t)(item * p->columns + column) * size;
+  memcpy(values, dots, (size_t)n * size);
+  if (p->acc == GPURED__U64 || !(rb || cb || mean || p->ep.scaled)) return;
+  if (p->acc == GPURED__F64) {
+    for (i = 0; i < n; ++i)
+      values[i] = gpured__gemm_short_f64(p, values[i], (const double *)rb,
+                                         cb ? (const double *)cb + i : NULL, mean);
+    return;
+  }
+  for (i = 0; i < n; ++i) {
+    memcpy(&narrow, (char *)values + (size_t)i * size, size);
+    narrow = gpured__gemm_short_f32(p, narrow, (const float *)rb, cb ? (const float *)cb + i : NULL,
+                                    mean);
+    memcpy((char *)values + (size_t)i * size, &narrow, size);
+  }
+}
+
+/* Every short result of `count` columns of an item. */
+GPURED__FUNC void gpured__gemm_short_store(const gpured__gemm_job *job, int64_t item,
+                                           int64_t column, int64_t count, const char *dots) {
+  const gpured__gemm_plan *p = job->p;
+  double values[GPURED__BLOCK];
+  int64_t at, n, offset;
+  int r, mean;
   for (r = 0; r < p->g->count; ++r) {
+    const gpured_tensor *out = &p->g->results[r].out;
     if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
     mean = p->g->results[r].op == GPURED_MEAN;
-    memcpy(&value, s, job->k->size);
-    if (p->acc == GPURED__F64) {
-      value = gpured__gemm_short_f64(p, value, (const double *)(const void *)rb,
-                                     (const double *)(const void *)cb, mean);
-    } else if (p->acc == GPURED__F32) {
-      memcpy(&narrow, s, sizeof narrow);
-      narrow = gpured__gemm_short_f32(p, narrow, (const float *)(const void *)rb,
-                                      (const float *)(const void *)cb, mean);
-      memcpy(&value, &narrow, sizeof narrow);
+    for (at = 0; at < count; at += n) {
+      n = gpured__min_i64(GPURED__BLOCK, count - at);
+      gpured__gemm_short_values(job, item, column + at, n, mean, dots + (size_t)at * job->k->size,
+                                values);
+      offset = gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) +
+               (column + at) * p->result_stride[r];
+      job->k->put((char *)out->data + offset * (int64_t)gpured__dtype_size(out->dtype), out->dtype,
+                  p->result_stride[r], values, n, GPURED__PLAIN);
     }
-    gpured__gemm_store(job, r, item, index % p->columns, &value);
   }
+}
+
+/* The place of a task of the short road: a strip of `width` columns of an item. */
+GPURED__INLINE int64_t gpured__gemm_short_place(const gpured__gemm_job *job, int64_t index,
+                                                int64_t width, int64_t *item, int64_t *column) {
+  const int64_t strip = job->lay->short_strip, strips = gpured__ceil_div(width, strip);
+  *item = strips == 1 ? index : index / strips;
+  *column = strips == 1 ? 0 : index % strips * strip;
+  return gpured__min_i64(strip, width - *column);
+}
+
+/* Sums of some columns of the left operand. */
+GPURED__FUNC void gpured__gemm_short_left(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_plan *p = job->p;
+  const int64_t size = (int64_t)job->k->size;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, p->depth, &item, &column);
+  char *slots = job->memory + job->lay->short_slots + (size_t)thread * job->lay->short_bytes;
+  const char *x =
+      (const char *)p->left.data + (gpured__gemm_offset(p, item, GPURED__LEFT) + column) * size;
+  job->k->gemm_sums(x, p->left.strides[p->left.ndim - 2], NULL, p->rows, count, slots);
+  memcpy(job->memory + job->lay->short_left + (size_t)((item * p->depth + column) * size), slots,
+         (size_t)(count * size));
+}
+
+/* Their dot products with some columns of the right one, and what follows. */
+GPURED__FUNC void gpured__gemm_short_right(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_plan *p = job->p;
+  const int64_t size = (int64_t)job->k->size;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, p->columns, &item, &column);
+  char *slots = job->memory + job->lay->short_slots + (size_t)thread * job->lay->short_bytes;
+  const char *x =
+      (const char *)p->right.data + (gpured__gemm_offset(p, item, GPURED__RIGHT) + column) * size;
+  job->k->gemm_sums(x, p->right.strides[p->right.ndim - 2],
+                    job->memory + job->lay->short_left + (size_t)(item * p->depth * size), p->depth,
+                    count, slots);
+  gpured__gemm_short_store(job, item, column, count, slots);
+}
+
+/* The same from dot products that section 13 has made. */
+GPURED__FUNC void gpured__gemm_short_finish(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const int64_t columns = job->p->columns;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, columns, &item, &column);
+  (void)thread;
+  gpured__gemm_short_store(
+      job, item, column, count,
+      job->memory + job->lay->short_dot + (size_t)(item * columns + column) * job->k->size);
 }
 
 /* Column sums of the left operand, then their dot product with every column of the right one. */
 GPURED__FUNC void gpured__gemm_short(gpured__gemm_job *job, const gpured_options *o, int threads) {
   const gpured__gemm_plan *p = job->p;
   const uint32_t outer = 1u << p->batch_count;
+  const int64_t strip = job->lay->short_strip;
   char *sums = job->memory + job->lay->short_left, *dots = job->memory + job->lay->short_dot;
   char *rows = job->memory + job->lay->row_bias;
-  gpured_tensor view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
-  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, sums, p->depth, NULL);
-  view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
-  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, dots, p->columns, sums);
+  gpured_tensor view;
   if (p->row_bias || p->g->form) {
     view = gpured__gemm_vector(p, rows, p->rows);
     gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, job->memory + job->lay->short_bias, 1,
                              NULL);
   }
-  gpured__parallel_for(threads, p->batches * p->columns, gpured__gemm_short_store, job);
+  if (job->lay->short_direct) {
+    gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->depth, strip),
+                         gpured__gemm_short_left, job);
+    gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->columns, strip),
+                         gpured__gemm_short_right, job);
+    return;
+  }
+  view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, sums, p->depth, NULL);
+  view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, dots, p->columns, sums);
+  gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->columns, strip),
+                       gpured__gemm_short_finish, job);
 }
 
 GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
@@ -5758,8 +5997,10 @@ GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
 }
 
 GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_options *o) {
-  double work = (double)p->batches * (double)p->rows * (double)p->columns;
-  return gpured__threads(o, work * (p->needs_product ? 1.0 + (double)p->depth / 16 : 1.0 / 16));
+  const double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
+  const double bytes = (rows + columns) * depth * (double)gpured__dtype_size(p->left.dtype);
+  const double work = p->needs_product ? rows * columns * (1.0 + depth / 16) : bytes;
+  return gpured__threads(o, (double)p->batches * work);
 }
 
 GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_options *o,
