@@ -519,11 +519,9 @@ GPURED_API gpured_status gpured_selftest(void);
 
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
-#define GPURED__PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)
 #define GPURED__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
-#define GPURED__PREFETCH_L2(p) (void)(p)
 #define GPURED__PREFETCH_WRITE(p) (void)(p)
 #endif
 
@@ -3266,7 +3264,7 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
   for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
-    GPURED__PREFETCH_L2(ahead);
+    GPURED__PREFETCH(ahead);
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
@@ -3690,6 +3688,7 @@ GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const G
   }
   GPURED__N(columns_close)(GPURED__ADD, &st);
   for (c = 0; c < pitch; c += GPURED__W) {
+    GPURED__UNROLL
     for (l = 0; l < GPURED__LANES; ++l) v[l] = GPURED__N(load)(slots + l * pitch + c);
     GPURED__UNROLL
     for (h = GPURED__LANES / 2; h > 0; h /= 2) {
@@ -5283,7 +5282,7 @@ GPURED__FUNC void gpured__gemm_choose_reading(const gpured__gemm_plan *p, const 
   lay->chunk =
       p->depth <= most ? p->depth : gpured__ceil_div(p->depth, gpured__ceil_div(p->depth, most));
   lay->left_in_place = gpured__gemm_is_plain(p, &p->left);
-  lay->left_lines = ls[1] == 1 || ls[0] != 1 ? GPURED__GEMM_BLOCK : lay->chunk;
+  lay->left_lines = ls[1] == 1 || ls[0] != 1 ? (int64_t)GPURED__GEMM_BLOCK : lay->chunk;
   lay->left_step = GPURED__GEMM_BLOCK + lay->chunk - lay->left_lines + 64 / size;
   lay->right_in_place = gpured__gemm_is_plain(p, &p->right) && rs[1] == 1 && rs[0] >= 0 &&
                         (double)p->depth * (double)rs[0] * (double)size <= GPURED__RIGHT_BYTES;
@@ -5398,10 +5397,11 @@ typedef struct gpured__gemm_job {
 GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t item, int which) {
   int64_t offset = 0;
   int i;
-  for (i = p->batch_count - 1; i >= 0; --i) {
+  for (i = p->batch_count - 1; i > 0; --i) {
     offset += item % p->batch[i].n * p->batch[i].stride[which];
     item /= p->batch[i].n;
   }
+  if (i == 0) offset += item * p->batch[0].stride[which];
   return offset;
 }
 
@@ -5913,7 +5913,8 @@ GPURED__FUNC void gpured__gemm_short_store(const gpured__gemm_job *job, int64_t 
 /* The place of a task of the short road: a strip of `width` columns of an item. */
 GPURED__INLINE int64_t gpured__gemm_short_place(const gpured__gemm_job *job, int64_t index,
                                                 int64_t width, int64_t *item, int64_t *column) {
-  const int64_t strip = job->lay->short_strip, strips = gpured__ceil_div(width, strip);
+  const int64_t strip = job->lay->short_strip;
+  const int64_t strips = width <= strip ? 1 : gpured__ceil_div(width, strip);
   *item = strips == 1 ? index : index / strips;
   *column = strips == 1 ? 0 : index % strips * strip;
   return gpured__min_i64(strip, width - *column);
