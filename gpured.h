@@ -3264,7 +3264,7 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
   for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
-    GPURED__PREFETCH(ahead);
+    if (((uintptr_t)ahead & 63) < (uintptr_t)hop) GPURED__PREFETCH(ahead); /* each line once */
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
