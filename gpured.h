@@ -1446,13 +1446,13 @@ typedef struct gpured__epilogue {
 
 /*
  * What gemm_tile multiplies: rows of A against NR columns of B over k steps. Element (i, p) of A is
- * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` is
- * memory that will be wanted soon and is brought into the cache on the way.
+ * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` is the
+ * address of memory that will be wanted soon and is brought into the cache on the way.
  */
 typedef struct gpured__gemm_operands {
   const void *a, *b;
   int64_t a_row, a_k, b_k, k;
-  const char *ahead;
+  uintptr_t ahead;
   int64_t hop; /* how far `ahead` moves in a step of k */
   void *spare; /* [k][MR] */
 } gpured__gemm_operands;
@@ -3250,9 +3250,10 @@ GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t ac
  */
 GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
                                      int64_t a_row, int64_t a_k, const gpured__gemm_operands *o,
-                                     const char *ahead) {
+                                     uintptr_t ahead) {
   const GPURED__T *b = (const GPURED__T *)o->b;
-  const int64_t k = o->k, b_k = o->b_k, hop = o->hop;
+  const int64_t k = o->k, b_k = o->b_k;
+  const uintptr_t hop = (uintptr_t)o->hop;
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
   int64_t p;
   int i, j;
@@ -3264,7 +3265,7 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
   for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
-    if (((uintptr_t)ahead & 63) < (uintptr_t)hop) GPURED__PREFETCH(ahead); /* each line once */
+    if ((ahead & 63) < hop) GPURED__PREFETCH((const char *)ahead); /* each line once */
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
@@ -3289,7 +3290,7 @@ GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
   GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
   const GPURED__T *a = (const GPURED__T *)o->a;
   const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k;
-  const char *ahead = o->ahead;
+  uintptr_t ahead = o->ahead;
   int64_t i, r, p;
   for (i = 0; i + GPURED__MR <= rows;
        i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
@@ -3297,7 +3298,7 @@ GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
       GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead);
     else
       GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead);
-    ahead += o->hop * k;
+    ahead += (uintptr_t)(o->hop * k);
   }
   if (i == rows) return;
   for (p = 0; p < k; ++p)
@@ -5503,8 +5504,10 @@ GPURED__FUNC void gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_p
     return;
   }
   packed += slot * p->depth * nr * ksize;
-  if (slot >= here->packed) gpured__gemm_pack_right(job, here, 0, p->depth, packed);
-  if (slot >= here->packed) here->packed = slot + 1;
+  if (slot >= here->packed) {
+    gpured__gemm_pack_right(job, here, 0, p->depth, packed);
+    here->packed = slot + 1;
+  }
   o->b = packed + at * nr * ksize;
 }
 
@@ -5541,12 +5544,12 @@ GPURED__INLINE void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm
                                        gpured__gemm_operands *o) {
   int64_t tile = here->tiles++;
   int which = tile >= job->ahead_tiles[0];
-  o->ahead = (const char *)o->a;
+  o->ahead = 0;
   o->hop = 0;
   if (which) tile -= job->ahead_tiles[0];
   if (!here->ahead[0] || tile >= job->ahead_tiles[which]) return;
   o->hop = job->hop[which];
-  o->ahead = here->ahead[which] + tile * job->ahead_bytes[which];
+  o->ahead = (uintptr_t)here->ahead[which] + (uintptr_t)(tile * job->ahead_bytes[which]);
 }
 
 /* alpha, biases and map for the tile of `rows` rows from `row` on. */
@@ -5620,9 +5623,9 @@ GPURED__FUNC void gpured__gemm_turn(const gpured__gemm_job *job, gpured__gemm_pl
   here->partials = here->group_partials + panel * 2 * job->p->g->count * lay->blocks * nr * ksize;
 }
 
-/* One result of one column: a value, or (NULL) what an empty axis gives. */
-GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t item,
-                                     int64_t column, const void *value) {
+/* What an empty axis gives, for one result of one column. */
+GPURED__FUNC void gpured__gemm_store_empty(const gpured__gemm_job *job, int r, int64_t item,
+                                           int64_t column) {
   const gpured__gemm_plan *p = job->p;
   const gpured_tensor *out = &p->g->results[r].out;
   gpured__plan one;
@@ -5635,10 +5638,7 @@ GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t
   one.out = (char *)out->data + (gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) +
                                  column * p->result_stride[r]) *
                                     (int64_t)gpured__dtype_size(out->dtype);
-  if (value)
-    job->k->put(one.out, one.out_dtype, 1, value, 1, GPURED__PLAIN);
-  else
-    gpured__store_empty(&one, job->k);
+  gpured__store_empty(&one, job->k);
 }
 
 /* Combines the blocks of one panel for every result and stores it. */
@@ -5994,7 +5994,7 @@ GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
   int r;
   for (item = 0; item < p->batches; ++item)
     for (column = 0; column < p->columns; ++column)
-      for (r = 0; r < p->g->count; ++r) gpured__gemm_store(job, r, item, column, NULL);
+      for (r = 0; r < p->g->count; ++r) gpured__gemm_store_empty(job, r, item, column);
 }
 
 GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_options *o) {
