@@ -1448,6 +1448,26 @@ typedef struct gpured__epilogue {
   int map, is_signed;
 } gpured__epilogue;
 
+/*
+ * What gemm_tile multiplies: rows of A against NR columns of B over k steps. Element (i, p) of A is
+ * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` is the
+ * address of memory that will be wanted soon and is brought into the cache on the way.
+ */
+typedef struct gpured__gemm_operands {
+  const void *a, *b;
+  int64_t a_row, a_k, b_k, k;
+  uintptr_t ahead;
+  int64_t hop; /* how far `ahead` moves in a step of k */
+  void *spare; /* [k][MR] */
+} gpured__gemm_operands;
+
+/* Levels of the tree over the blocks of n elements: subtrees of 2^0, 2^1, ... blocks. */
+GPURED__INLINE int gpured__gemm_levels(int64_t n) {
+  int levels = 1;
+  while (gpured__ceil_div(n, GPURED__BLOCK) >> levels) ++levels;
+  return levels;
+}
+
 /* A strip of columns being reduced together: levels + 1 slots of [16][columns], the last one for
  * the block at hand. */
 typedef struct gpured__strip {
@@ -1471,21 +1491,25 @@ typedef struct gpured__kernels {
   void (*columns_join)(int kernel, void *a, const void *b, int64_t n);
   void (*columns_fold)(int kernel, void *lanes, int64_t columns);
   void (*finish)(int op, void *values, int64_t count, int64_t n);
-  void (*gemm_tile)(int resume, void *tile, int64_t rows, const void *a, int64_t a_row, int64_t a_k,
-                    const void *b, int64_t b_k, int64_t k, void *spare);
+  void (*gemm_pack)(const void *src, int64_t step, int64_t across, int64_t columns, int64_t k,
+                    void *panel);
+  void (*gemm_tile)(int resume, void *tile, int64_t rows, const gpured__gemm_operands *o);
   void (*epilogue)(void *tile, int64_t rows, const gpured__epilogue *ep, const void *row_bias,
                    const void *column_bias);
   void (*gemm_columns)(int kernel, int how, const void *tile, int64_t rows, void *first,
                        void *second);
   void (*gemm_join)(int op, int kernel, void *first, void *second, int64_t blocks, int64_t n,
                     void *slots, int64_t *index);
+  void (*gemm_sums)(const void *x, int64_t stride, const void *w, int64_t n, int64_t columns,
+                    void *slots);
   void (*fetch)(void *dst, const void *src, int32_t dtype, int64_t stride, int64_t n, int how);
   void (*put)(void *dst, int32_t dtype, int64_t stride, const void *src, int64_t n, int how);
   int mr, nr;  /* the register tile of gemm_tile */
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
-/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6). */
+/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6).
+ */
 typedef struct gpured__scan_strip {
   void *slots;
   int64_t width;  /* a multiple of the longest vector */
@@ -3281,8 +3305,8 @@ GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED
   return GPURED__N(combine)(kernel, a, b);
 }
 
-/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they are
- * not made of maxima. */
+/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they
+ * are not made of maxima. */
 GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
   const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
   if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__RANGE)) return r;
@@ -3388,6 +3412,14 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
   for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + i * GPURED__W, v[i]);
 }
 
+/* An incomplete group, filled up. */
+GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
+                                       GPURED__T fill) {
+  GPURED__V v[GPURED__NV];
+  GPURED__N(part_row)(v, x, count, fill);
+  GPURED__N(store_row)(row, v);
+}
+
 /* The first `count` elements of a row. */
 GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
 #if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
@@ -3439,7 +3471,8 @@ GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, co
 }
 #endif
 
-/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart. */
+/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart.
+ */
 GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan_block) * b) {
   int g;
   GPURED__UNROLL_4
@@ -3680,7 +3713,8 @@ GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPUR
   }
 }
 
-/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way. */
+/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way.
+ */
 GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                 int64_t x_step, GPURED__T *y, int64_t y_step,
                                                 int64_t rows, int64_t n, GPURED__T empty) {
@@ -3945,19 +3979,44 @@ GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st
 #if GPURED__PASS < 100
 /* ---- 10.7  GEMM-reduce ---- */
 
-/*
- * A register tile of MR rows by NR columns over k steps: one broadcast of A and NR columns of B a
- * step. A is read where it lies: element (i, p) at a[i * a_row + p * a_k], one of the two strides
- * being 1 (`rows` says a_k is); B is at b[p * b_k + j]. No chain is ever split: with `resume` the
- * accumulators come back from the tile.
- */
 #define GPURED__MR GPURED__GEMM_MR
 #define GPURED__RV GPURED__GEMM_RV
 #define GPURED__NR (GPURED__RV * GPURED__W)
 
+/* panel[k][NR] of `columns` columns: element (p, j) from src[p * step + j * across]; zeros where
+ * there is no column. */
+GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t across,
+                                       int64_t columns, int64_t k, void *panel) {
+  const GPURED__T *x = (const GPURED__T *)src;
+  GPURED__T *y = (GPURED__T *)panel;
+  int64_t p, j, at, n;
+  if (columns == GPURED__NR && across == 1) {
+    for (p = 0; p < k; ++p) {
+      for (j = 0; j < GPURED__NR; j += GPURED__W)
+        GPURED__N(store)(y + p * GPURED__NR + j, GPURED__N(load)(x + p * step + j));
+    }
+    return;
+  }
+  for (at = 0; at < k; at += n) { /* few enough steps for the cache to hold them for all columns */
+    n = gpured__min_i64(GPURED__LANES, k - at);
+    for (j = 0; j < GPURED__NR; ++j) {
+      for (p = at; p < at + n; ++p)
+        y[p * GPURED__NR + j] = j < columns ? x[p * step + j * across] : 0;
+    }
+  }
+}
+
+/*
+ * A register tile of MR rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
+ * says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from the
+ * tile.
+ */
 GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
-                                     int64_t a_row, int64_t a_k, const GPURED__T *b, int64_t b_k,
-                                     int64_t k) {
+                                     int64_t a_row, int64_t a_k, const gpured__gemm_operands *o,
+                                     uintptr_t ahead) {
+  const GPURED__T *b = (const GPURED__T *)o->b;
+  const int64_t k = o->k, b_k = o->b_k;
+  const uintptr_t hop = (uintptr_t)o->hop;
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
   int64_t p;
   int i, j;
@@ -3968,7 +4027,8 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
       acc[i][j] =
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
-  for (p = 0; p < k; ++p, b += b_k) {
+  for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
+    if ((ahead & 63) < hop) GPURED__PREFETCH((const char *)ahead); /* each line once */
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
@@ -3987,25 +4047,27 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
 }
 
 /* tile[128][NR] over k steps for `rows` rows; the last rows, fewer than MR, are copied to `spare`
- * [k][MR] with zeros. */
-GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows, const void *left,
-                                       int64_t a_row, int64_t a_k, const void *right, int64_t b_k,
-                                       int64_t k, void *spare) {
-  GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)spare;
-  const GPURED__T *a = (const GPURED__T *)left, *b = (const GPURED__T *)right;
+ * with zeros. */
+GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
+                                       const gpured__gemm_operands *o) {
+  GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
+  const GPURED__T *a = (const GPURED__T *)o->a;
+  const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k;
+  uintptr_t ahead = o->ahead;
   int64_t i, r, p;
   for (i = 0; i + GPURED__MR <= rows;
        i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
     if (a_k == 1)
-      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, b, b_k, k);
+      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead);
     else
-      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, b, b_k, k);
+      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead);
+    ahead += (uintptr_t)(o->hop * k);
   }
   if (i == rows) return;
   for (p = 0; p < k; ++p)
     for (r = 0; r < GPURED__MR; ++r)
       pad[p * GPURED__MR + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
-  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, b, b_k, k);
+  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, o, ahead);
 }
 
 /* alpha, biases and map, docs/ORDER.md section 7.2, in place: `first` is the bias that the fma
@@ -4134,14 +4196,64 @@ GPURED__INLINE void GPURED__N(columns_of_block)(int kernel, int how, const GPURE
       value = GPURED__N(pair_block)(v, rows, &sum);
       GPURED__N(store)(second + j, sum);
 #endif
-    } else if (kernel == GPURED__ADD) {
-      value = GPURED__N(fold_block)(kernel, v, rows);
     } else {
-      value = GPURED__N(extreme_block)(kernel, v, rows);
+      value = GPURED__N(fold_block)(GPURED__ADD, v, rows);
     }
     GPURED__N(store)(first + j, value);
   }
   (void)sum;
+}
+
+/* The extreme of one vector of columns, straight from the tile in four chains, by the fast step
+ * where it is certain (see quick_lanes). */
+GPURED__INLINE GPURED__V GPURED__N(extreme_columns)(int kernel, int how, const GPURED__T *x,
+                                                    int64_t rows) {
+  GPURED__V m[4], v;
+  int64_t l = 4;
+  int i;
+#if GPURED__FLOAT
+  GPURED__V s[4];
+  GPURED__UNROLL
+  for (i = 0; i < 4; ++i) {
+    v = GPURED__N(enter)(how, GPURED__N(load)(x + (i < rows ? i : 0) * GPURED__NR));
+    s[i] = v;
+    m[i] = kernel == GPURED__MIN ? GPURED__N(neg)(v) : v;
+  }
+  for (; l < rows; l += 4) {
+    if (l + 4 > rows) l = rows - 4; /* some rows twice */
+    GPURED__UNROLL
+    for (i = 0; i < 4; ++i) {
+      v = GPURED__N(enter)(how, GPURED__N(load)(x + (l + i) * GPURED__NR));
+      s[i] = s[i] + v;
+      m[i] = GPURED__N(max_plain)(m[i], kernel == GPURED__MIN ? GPURED__N(neg)(v) : v);
+    }
+  }
+  m[0] = GPURED__N(max_plain)(GPURED__N(max_plain)(m[0], m[1]), GPURED__N(max_plain)(m[2], m[3]));
+  s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+  if (!GPURED__N(any)((s[0] != s[0]) | (m[0] == 0)))
+    return kernel == GPURED__MIN ? GPURED__N(neg)(m[0]) : m[0];
+#else
+  (void)i;
+#endif
+  m[0] = GPURED__N(enter)(how, GPURED__N(load)(x));
+  for (l = 1; l < rows; ++l) {
+    v = GPURED__N(enter)(how, GPURED__N(load)(x + l * GPURED__NR));
+    m[0] = GPURED__N(combine)(kernel, m[0], v);
+  }
+  return m[0];
+}
+
+/* columns_of_block for min and max; nearly always the values enter as they are. */
+GPURED__INLINE void GPURED__N(extremes_of_block)(int kernel, int how, const GPURED__T *tile,
+                                                 int64_t rows, GPURED__T *first) {
+  int64_t j;
+  if (how == GPURED__PLAIN) {
+    for (j = 0; j < GPURED__NR; j += GPURED__W) GPURED__N(store)
+    (first + j, GPURED__N(extreme_columns)(kernel, GPURED__PLAIN, tile + j, rows));
+  } else {
+    for (j = 0; j < GPURED__NR; j += GPURED__W)
+      GPURED__N(store)(first + j, GPURED__N(extreme_columns)(kernel, how, tile + j, rows));
+  }
 }
 
 GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data, int64_t rows,
@@ -4150,10 +4262,10 @@ GPURED__FUNC void GPURED__N(gemm_columns)(int kernel, int how, const void *data,
   GPURED__T *a = (GPURED__T *)first, *b = (GPURED__T *)second;
   switch (kernel) {
     case GPURED__MIN:
-      GPURED__N(columns_of_block)(GPURED__MIN, how, tile, rows, a, b);
+      GPURED__N(extremes_of_block)(GPURED__MIN, how, tile, rows, a);
       break;
     case GPURED__MAX:
-      GPURED__N(columns_of_block)(GPURED__MAX, how, tile, rows, a, b);
+      GPURED__N(extremes_of_block)(GPURED__MAX, how, tile, rows, a);
       break;
     case GPURED__ARG_MIN:
       GPURED__N(columns_of_block)(GPURED__ARG_MIN, how, tile, rows, a, b);
@@ -4212,11 +4324,21 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
   }
 #endif
   (void)b, (void)step, (void)second;
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX) {
+    for (b = GPURED__GEMM_BLOCK; b < blocks; ++b) GPURED__N(combine_arrays)
+    (kernel, first + b % GPURED__GEMM_BLOCK * GPURED__NR, first + b * GPURED__NR, GPURED__NR);
+    blocks = gpured__min_i64(blocks, GPURED__GEMM_BLOCK);
+    GPURED__N(gemm_columns)(kernel, GPURED__PLAIN, first, blocks, first, second);
+    return;
+  }
+  if (blocks == 1) {
+    GPURED__N(finish)(op, first, GPURED__NR, n);
+    return;
+  }
   st.slots = slots;
   st.columns = GPURED__NR;
   st.count = st.rows = 0;
-  for (st.levels = 1; gpured__ceil_div(blocks, GPURED__BLOCK) >> st.levels; ++st.levels) {
-  }
+  st.levels = gpured__gemm_levels(blocks);
   GPURED__N(columns)(kernel, &st, first, GPURED__NR, NULL, blocks);
   GPURED__N(columns_close)(kernel, &st);
   GPURED__N(columns_fold)(kernel, slots, GPURED__NR);
@@ -4226,6 +4348,127 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
 #undef GPURED__MR
 #undef GPURED__RV
 #undef GPURED__NR
+
+/* One vector of columns for `count` rows of a lane, `step` apart, with their weights (Dot); n of
+ * its elements exist. With `start` they are the first rows of the lane. */
+GPURED__INLINE void GPURED__N(lane_vector)(int kernel, int start, int count, int64_t n,
+                                           GPURED__T *acc, const GPURED__T *x, int64_t step,
+                                           const GPURED__V *w) {
+  GPURED__V v = GPURED__N(splat)(0), xv = v;
+  int i;
+  if (!start) v = GPURED__N(load)(acc);
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i) {
+    memcpy(&xv, x + i * step, (size_t)n * sizeof *x);
+    v = start && i == 0 ? GPURED__N(first)(kernel, xv, w[i]) : GPURED__N(step)(kernel, v, xv, w[i]);
+  }
+  GPURED__N(store)(acc, v);
+}
+
+GPURED__INLINE void GPURED__N(lane_rows)(int kernel, int start, int count, GPURED__T *acc,
+                                         const GPURED__T *x, int64_t step, const GPURED__T *w,
+                                         int64_t columns) {
+  GPURED__V wv[GPURED__LANES];
+  int64_t c;
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i)
+    wv[i] = GPURED__N(splat)(kernel == GPURED__DOT ? w[i * GPURED__LANES] : 1);
+  for (c = 0; c + 4 * GPURED__W <= columns; c += 4 * GPURED__W) {
+    GPURED__UNROLL
+    for (i = 0; i < 4; ++i) GPURED__N(lane_vector)
+    (kernel, start, count, GPURED__W, acc + c + i * GPURED__W, x + c + i * GPURED__W, step, wv);
+  }
+  for (; c + GPURED__W <= columns; c += GPURED__W)
+    GPURED__N(lane_vector)(kernel, start, count, GPURED__W, acc + c, x + c, step, wv);
+  if (c < columns)
+    GPURED__N(lane_vector)(kernel, start, count, columns - c, acc + c, x + c, step, wv);
+}
+
+/*
+ * The lanes of a block of n <= 256 rows: acc[lane][pitch]. Long rows are read in 16 streams, each
+ * lane whole, so that accumulators stay in registers; short ones in the order of their addresses,
+ * because a stream would be over before the hardware sees it.
+ */
+GPURED__INLINE void GPURED__N(lanes_of_block)(int kernel, GPURED__T *acc, const GPURED__T *x,
+                                              int64_t stride, const GPURED__T *w, int64_t n,
+                                              int64_t columns, int64_t pitch) {
+  const int64_t step = GPURED__LANES * stride;
+  int64_t l, r = 0;
+  if (kernel == GPURED__ADD && stride == pitch && columns == pitch &&
+      columns * GPURED__ESIZE <= 1024) {
+    for (; r < n; r += l) { /* rows that touch are one long row */
+      l = gpured__min_i64(GPURED__LANES, n - r);
+      if (r == 0)
+        GPURED__N(lane_rows)(kernel, 1, 1, acc, x, step, w, l * columns);
+      else
+        GPURED__N(lane_rows)(kernel, 0, 1, acc, x + r * stride, step, w, l * columns);
+    }
+  } else if (columns * GPURED__ESIZE <= 1024) {
+    for (; r < n && r < GPURED__LANES; ++r)
+      GPURED__N(lane_rows)(kernel, 1, 1, acc + r * pitch, x + r * stride, step, w + r, columns);
+    for (; r < n; ++r) GPURED__N(lane_rows)
+    (kernel, 0, 1, acc + r % GPURED__LANES * pitch, x + r * stride, step, w + r, columns);
+  } else {
+    for (l = 0; l < n && l < GPURED__LANES; ++l, acc += pitch) {
+      r = l;
+      if (n == GPURED__BLOCK) {
+        GPURED__N(lane_rows)
+        (kernel, 1, GPURED__LANES, acc, x + r * stride, step, w + r, columns);
+        continue;
+      }
+      for (; r + 3 * GPURED__LANES < n; r += 4 * GPURED__LANES)
+        GPURED__N(lane_rows)(kernel, r == l, 4, acc, x + r * stride, step, w + r, columns);
+      for (; r < n; r += GPURED__LANES)
+        GPURED__N(lane_rows)(kernel, r == l, 1, acc, x + r * stride, step, w + r, columns);
+    }
+    acc -= l * pitch;
+  }
+  for (r = n * pitch; r < GPURED__LANES * pitch; ++r) acc[r] = GPURED__N(neutral)(GPURED__ADD);
+}
+
+GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const GPURED__T *x,
+                                           int64_t stride, const GPURED__T *w, int64_t n,
+                                           int64_t columns) {
+  const int64_t pitch = gpured__ceil_div(columns, GPURED__W) * GPURED__W;
+  GPURED__V v[GPURED__LANES];
+  gpured__strip st;
+  int64_t len, c;
+  int l, h;
+  st.slots = slots;
+  st.columns = pitch;
+  st.count = st.rows = 0;
+  st.levels = gpured__gemm_levels(n);
+  for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
+    len = gpured__min_i64(n, GPURED__BLOCK);
+    GPURED__N(lanes_of_block)
+    (kernel, GPURED__N(columns_block)(&st), x, stride, w, len, columns, pitch);
+    GPURED__N(columns_push)(GPURED__ADD, &st);
+  }
+  GPURED__N(columns_close)(GPURED__ADD, &st);
+  for (c = 0; c < pitch; c += GPURED__W) {
+    GPURED__UNROLL
+    for (l = 0; l < GPURED__LANES; ++l) v[l] = GPURED__N(load)(slots + l * pitch + c);
+    GPURED__UNROLL
+    for (h = GPURED__LANES / 2; h > 0; h /= 2) {
+      GPURED__UNROLL
+      for (l = 0; l < h; ++l) v[l] = v[l] + v[l + h];
+    }
+    GPURED__N(store)(slots + c, v[0]);
+  }
+}
+
+/* The sum, or with weights the Dot, of n > 0 rows of columns that lie side by side, to the first
+ * of levels + 1 slots of [16][columns, rounded up to vectors]. */
+GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const void *weight,
+                                       int64_t n, int64_t columns, void *slots) {
+  const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
+  GPURED__T *out = (GPURED__T *)slots;
+  if (w)
+    GPURED__N(sums_inline)(GPURED__DOT, out, x, stride, w, n, columns);
+  else
+    GPURED__N(sums_inline)(GPURED__ADD, out, x, stride, x, n, columns);
+}
 
 /* ---- 10.8  Elements in and out ---- */
 
@@ -4594,10 +4837,12 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(columns_join),
                                                    GPURED__N(columns_fold),
                                                    GPURED__N(finish),
+                                                   GPURED__N(gemm_pack),
                                                    GPURED__N(gemm_tile),
                                                    GPURED__N(epilogue),
                                                    GPURED__N(gemm_columns),
                                                    GPURED__N(gemm_join),
+                                                   GPURED__N(gemm_sums),
                                                    GPURED__N(fetch),
                                                    GPURED__N(put),
                                                    GPURED__GEMM_MR,
@@ -5431,8 +5676,8 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
  * A line is scanned piece by piece, with a carry from one to the next (section 10.6): from memory
  * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
  * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
- * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece, finds
- * its total, tells it to the others, adds theirs up to it, and scans.
+ * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece,
+ * finds its total, tells it to the others, adds theirs up to it, and scans.
  */
 enum {
   GPURED__SCAN_CHUNK = 1024,
@@ -5849,10 +6094,13 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
 /* ============================================================================================== */
 /*
  * Reducing over N is reducing over M with the operands exchanged, so the code below knows rows
- * (reduced) and columns (kept). A task computes one block of 128 rows by a panel of columns in a
- * tile that stays in the cache, finishes its values and reduces them to one partial a column; when
- * all blocks of a panel are done, the partials combine in the order of the blocks. Sum and mean
- * without a map never form the product: they are two passes of section 13.
+ * (reduced) and columns (kept). A task takes a group of panels of NR columns and goes down the
+ * blocks of 128 rows. It multiplies a block by every panel of the group, a few hundred steps of k
+ * at a time: the rows stay in the second cache for all panels, a piece of a panel in the first one
+ * for all rows. The product of a block and a panel is a tile, whose values are finished and reduced
+ * to one partial a column; when all blocks of a panel are done, its partials combine in the order
+ * of the blocks. Where items are small, the next one is fetched meanwhile. Sum and mean without a
+ * map never form the product: they are two passes over the operands.
  */
 enum {
   GPURED__LEFT,
@@ -6069,20 +6317,36 @@ GPURED__FUNC gpured_status gpured__plan_gemm(gpured__gemm_plan *p, const gpured_
 
 /* Offsets into the workspace, in bytes; all multiples of 64. */
 typedef struct gpured__gemm_layout {
-  int64_t panels; /* of NR columns, of an item */
-  int64_t blocks; /* of 128 rows */
+  int64_t panels;        /* of NR columns, of an item */
+  int64_t group, groups; /* panels that a task takes; how many times it takes some of an item */
+  int64_t blocks;        /* of 128 rows */
   int64_t segments,
-      segment_blocks;  /* pieces of a panel's blocks, when panels alone do not fill the threads */
-  int64_t right_chunk; /* steps of k of the right operand that are packed at once */
-  int64_t left_chunk;  /* of the left one, where it cannot be read in place */
+      segment_blocks; /* pieces of the blocks, when groups alone do not fill the threads */
+  int64_t chunk;      /* steps of k at a time */
+  int64_t left_lines, left_step; /* rows (or steps) of a copied piece of the left operand, and
+                                    their distance */
+  int left_in_place, right_in_place, pack_once; /* pack_once: whole panels, for all blocks */
   size_t row_bias, column_bias; /* [batches][rows], [batches][columns], in the accumulator's type */
+  int short_direct;    /* does section 10 read the operands of the short road where they lie? */
+  int64_t short_strip; /* columns at a time */
   size_t short_left, short_dot, short_bias; /* [batches][depth], [batches][columns], [batches] */
-  size_t partials, partial_bytes; /* for each thread, or panel: [results][2][blocks][NR] */
+  size_t short_slots, short_bytes;          /* for each thread: slots of the tree of a strip */
+  size_t partials, partial_bytes; /* for each thread, or group: [group][results][2][blocks][NR] */
   size_t threads,
-      thread_bytes; /* for each thread: spare rows, packed left, packed right, tile, bias */
+      thread_bytes; /* for each thread: spare rows, copied left, packed right, tiles, bias */
   size_t left, right, tile, bias;
   size_t total;
 } gpured__gemm_layout;
+
+/*
+ * Sizes that suit the caches. A piece of a panel is half of a first-level cache, of rows a
+ * quarter of a second-level one. Panels of an operand larger than RIGHT_BYTES are packed: its rows
+ * may be far apart.
+ */
+enum { GPURED__PIECE_BYTES = 32 * 1024, GPURED__ROWS_BYTES = 256 * 1024 };
+enum { GPURED__RIGHT_BYTES = 64 * 1024, GPURED__GROUP = 32, GPURED__GROUP_BYTES = 4 * 1024 * 1024 };
+enum { GPURED__SHORT_BYTES = 4096 };       /* of a row that the short road takes at a time */
+enum { GPURED__AHEAD_BYTES = 256 * 1024 }; /* of an item that is fetched before its turn */
 
 /* Reserves count elements of `size` bytes at the end; returns where, or records that it cannot be.
  */
@@ -6104,50 +6368,107 @@ GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
   return 0;
 }
 
-/* Is an operand read where it lies? The elements must be the accumulator's, and one of its matrix
- * strides 1. */
-GPURED__FUNC int gpured__gemm_in_place(const gpured__gemm_plan *p, const gpured_tensor *t) {
+/* Are the elements of an operand the accumulator's, and one of its matrix strides 1? */
+GPURED__FUNC int gpured__gemm_is_plain(const gpured__gemm_plan *p, const gpured_tensor *t) {
   static const int32_t dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
   const int64_t *s = t->strides + t->ndim - 2;
   if (t->dtype != dtype[p->acc] && !(p->acc == GPURED__U64 && t->dtype == GPURED_I64)) return 0;
   return s[0] == 1 || s[1] == 1;
 }
 
-/* Small right operands with contiguous rows need no packing: they stay in the cache as they are. */
-GPURED__FUNC int gpured__gemm_right_in_place(const gpured__gemm_plan *p, const gpured__kernels *k) {
-  const int64_t *s = p->right.strides + p->right.ndim - 2;
-  return gpured__gemm_in_place(p, &p->right) && s[1] == 1 && s[0] >= 0 &&
-         (double)p->depth * (double)s[0] * (double)k->size <= 256.0 * 1024.0;
+/* How the operands are read: where they lie, or copied. */
+GPURED__FUNC void gpured__gemm_choose_reading(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                              gpured__gemm_layout *lay) {
+  const int64_t *ls = p->left.strides + p->left.ndim - 2, size = (int64_t)k->size;
+  const int64_t *rs = p->right.strides + p->right.ndim - 2;
+  const int64_t most = gpured__min_i64(GPURED__PIECE_BYTES / (k->nr * size),
+                                       GPURED__ROWS_BYTES / (GPURED__GEMM_BLOCK * size));
+  lay->chunk =
+      p->depth <= most ? p->depth : gpured__ceil_div(p->depth, gpured__ceil_div(p->depth, most));
+  lay->left_in_place = gpured__gemm_is_plain(p, &p->left);
+  lay->left_lines = ls[1] == 1 || ls[0] != 1 ? (int64_t)GPURED__GEMM_BLOCK : lay->chunk;
+  lay->left_step = GPURED__GEMM_BLOCK + lay->chunk - lay->left_lines + 64 / size;
+  lay->right_in_place = gpured__gemm_is_plain(p, &p->right) && rs[1] == 1 && rs[0] >= 0 &&
+                        (double)p->depth * (double)rs[0] * (double)size <= GPURED__RIGHT_BYTES;
+  lay->pack_once = (double)p->depth * (double)(k->nr * size) <= GPURED__GROUP_BYTES;
+}
+
+/* How many panels a task takes, and into how many segments rows are cut. */
+GPURED__FUNC void gpured__gemm_choose_tasks(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                            int threads, gpured__gemm_layout *lay) {
+  const double size = (double)k->nr * (double)k->size;
+  const double packed = lay->pack_once && !lay->right_in_place ? size * (double)p->depth : 0;
+  const double partials = 2 * size * (double)p->g->count * (double)lay->blocks;
+  double most = GPURED__GROUP;
+  int64_t pairs;
+  if (most * (packed + partials) > GPURED__GROUP_BYTES)
+    most = GPURED__GROUP_BYTES / (packed + partials);
+  if (threads > 1 && most * 4 * threads > (double)p->batches * (double)lay->panels)
+    most = (double)p->batches * (double)lay->panels / (4 * threads);
+  lay->group = most < 1 ? 1 : (int64_t)most;
+  lay->groups = gpured__ceil_div(lay->panels, lay->group);
+  lay->group = gpured__ceil_div(lay->panels, lay->groups);
+  lay->segments = 1;
+  pairs = p->batches * lay->groups;
+  if (threads > 1 && pairs < (int64_t)threads * 4)
+    lay->segments = gpured__min_i64(lay->blocks, gpured__ceil_div((int64_t)threads * 8, pairs));
+  lay->segment_blocks = gpured__ceil_div(lay->blocks, lay->segments);
+  lay->segments = gpured__ceil_div(lay->blocks, lay->segment_blocks);
 }
 
 /* The part of the layout that forming the product needs. */
 GPURED__FUNC void gpured__gemm_lay_out_product(const gpured__gemm_plan *p, const gpured__kernels *k,
                                                int threads, gpured__gemm_layout *lay) {
-  int64_t pairs;
+  const double nr = (double)k->nr, block = (double)GPURED__GEMM_BLOCK;
+  double group, whole;
   lay->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
   lay->panels = gpured__ceil_div(p->columns, k->nr);
-  lay->right_chunk = gpured__min_i64(p->depth, 8192);
-  lay->left_chunk =
-      gpured__gemm_in_place(p, &p->left) ? lay->right_chunk : gpured__min_i64(p->depth, 1024);
-  lay->segments = 1;
-  pairs = p->batches * lay->panels;
-  if (threads > 1 && pairs < (int64_t)threads * 4)
-    lay->segments = gpured__min_i64(lay->blocks, gpured__ceil_div((int64_t)threads * 8, pairs));
-  lay->segment_blocks = gpured__ceil_div(lay->blocks, lay->segments);
-  lay->segments = gpured__ceil_div(lay->blocks, lay->segment_blocks);
+  gpured__gemm_choose_reading(p, k, lay);
+  gpured__gemm_choose_tasks(p, k, threads, lay);
+  group = (double)lay->group;
+  whole = (double)p->depth * (lay->right_in_place ? 1 : group);
   (void)gpured__reserve(&lay->partial_bytes,
-                        2.0 * (double)p->g->count * (double)lay->blocks * (double)k->nr, k->size);
-  lay->partials = gpured__reserve(&lay->total, (double)(lay->segments > 1 ? pairs : threads),
-                                  lay->partial_bytes);
-  (void)gpured__reserve(&lay->thread_bytes, (double)k->mr * (double)lay->right_chunk, k->size);
-  lay->left = gpured__reserve(&lay->thread_bytes,
-                              (double)GPURED__GEMM_BLOCK * (double)lay->left_chunk, k->size);
-  lay->right =
-      gpured__reserve(&lay->thread_bytes, (double)k->nr * (double)lay->right_chunk, k->size);
-  lay->tile =
-      gpured__reserve(&lay->thread_bytes, (double)GPURED__GEMM_BLOCK * (double)k->nr, k->size);
-  lay->bias = gpured__reserve(&lay->thread_bytes, (double)k->nr, k->size);
+                        2.0 * group * (double)p->g->count * (double)lay->blocks * nr, k->size);
+  lay->partials = gpured__reserve(
+      &lay->total, lay->segments > 1 ? (double)p->batches * (double)lay->groups : (double)threads,
+      lay->partial_bytes);
+  (void)gpured__reserve(&lay->thread_bytes, (double)k->mr * (double)lay->chunk, k->size);
+  lay->left = gpured__reserve(
+      &lay->thread_bytes, lay->left_in_place ? 0 : (double)lay->left_lines * (double)lay->left_step,
+      k->size);
+  lay->right = gpured__reserve(&lay->thread_bytes,
+                               nr * (lay->pack_once ? whole : (double)lay->chunk), k->size);
+  lay->tile = gpured__reserve(&lay->thread_bytes, block * nr * (lay->chunk < p->depth ? group : 1),
+                              k->size);
+  lay->bias = gpured__reserve(&lay->thread_bytes, nr, k->size);
   lay->threads = gpured__reserve(&lay->total, (double)threads, lay->thread_bytes);
+}
+
+/* The part of the layout that the short road needs. */
+GPURED__FUNC void gpured__gemm_lay_out_short(const gpured__gemm_plan *p, const gpured__kernels *k,
+                                             int threads, gpured__gemm_layout *lay) {
+  const int64_t n = p->rows > p->depth ? p->rows : p->depth;
+  const int64_t width = gpured__min_i64(p->depth, p->columns), size = (int64_t)k->size;
+  const double batches = (double)p->batches;
+  lay->short_strip = GPURED__SHORT_BYTES / size;
+  while (threads > 1 && lay->short_strip * size > GPURED__SHORT_BYTES / 8 &&
+         batches * (double)gpured__ceil_div(width, lay->short_strip) < 2.0 * threads)
+    lay->short_strip /= 2;
+  lay->short_direct =
+      width > 0 && gpured__gemm_is_plain(p, &p->left) && gpured__gemm_is_plain(p, &p->right) &&
+      p->left.strides[p->left.ndim - 1] == 1 && p->right.strides[p->right.ndim - 1] == 1 &&
+      (threads == 1 ||
+       batches * (double)gpured__ceil_div(width, lay->short_strip) >= (double)threads);
+  lay->short_left = gpured__reserve(&lay->total, batches * (double)p->depth, k->size);
+  lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
+  if (!lay->short_direct) {
+    lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
+    return;
+  }
+  (void)gpured__reserve(&lay->short_bytes,
+                        (double)((gpured__gemm_levels(n) + 1) * GPURED__LANES * lay->short_strip),
+                        k->size);
+  lay->short_slots = gpured__reserve(&lay->total, (double)threads, lay->short_bytes);
 }
 
 GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured__kernels *k,
@@ -6160,11 +6481,7 @@ GPURED__FUNC void gpured__gemm_lay_out(const gpured__gemm_plan *p, const gpured_
     lay->row_bias = gpured__reserve(&lay->total, batches * (double)p->rows, k->size);
   if (p->column_bias || l2)
     lay->column_bias = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
-  if (gpured__gemm_has_short(p)) {
-    lay->short_left = gpured__reserve(&lay->total, batches * (double)p->depth, k->size);
-    lay->short_dot = gpured__reserve(&lay->total, batches * (double)p->columns, k->size);
-    lay->short_bias = gpured__reserve(&lay->total, batches, k->size);
-  }
+  if (gpured__gemm_has_short(p)) gpured__gemm_lay_out_short(p, k, threads, lay);
   if (p->needs_product && p->rows > 0) gpured__gemm_lay_out_product(p, k, threads, lay);
 }
 
@@ -6175,52 +6492,21 @@ typedef struct gpured__gemm_job {
   const gpured__kernels *k;
   const gpured__gemm_layout *lay;
   char *memory;
+  /* If the next item is fetched while one is computed: its left operand during the first tiles, the
+   * right one during the others; bytes of each in a tile and in a step of k of a register tile. */
+  int64_t ahead_tiles[2], ahead_bytes[2], hop[2];
 } gpured__gemm_job;
 
 /* The element offset of an item of the batch for an operand. */
 GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t item, int which) {
   int64_t offset = 0;
   int i;
-  for (i = p->batch_count - 1; i >= 0; --i) {
+  for (i = p->batch_count - 1; i > 0; --i) {
     offset += item % p->batch[i].n * p->batch[i].stride[which];
     item /= p->batch[i].n;
   }
+  if (i == 0) offset += item * p->batch[0].stride[which];
   return offset;
-}
-
-/* Packs k steps of `count` columns of the right operand to [k][NR], columns that do not exist as
- * zeros. */
-GPURED__FUNC void gpured__pack_right(const gpured__kernels *kern, const char *src, int32_t dtype,
-                                     const int64_t *stride, int64_t count, int64_t k, char *dst) {
-  const int64_t size = (int64_t)gpured__dtype_size(dtype), ksize = (int64_t)kern->size;
-  double row[256];
-  int64_t i, j, at, n;
-  if (count < kern->nr) memset(dst, 0, (size_t)(k * kern->nr * ksize));
-  if (stride[1] == 1 || stride[0] != 1) { /* step by step */
-    for (j = 0; j < k; ++j)
-      kern->fetch(dst + j * kern->nr * ksize, src + j * stride[0] * size, dtype, stride[1], count,
-                  GPURED__PLAIN);
-    return;
-  }
-  for (at = 0; at < k; at += n) { /* column by column, a few hundred steps of it */
-    n = gpured__min_i64(256, k - at);
-    for (i = 0; i < count; ++i) {
-      kern->fetch(row, src + (at + i * stride[1]) * size, dtype, 1, n, GPURED__PLAIN);
-      for (j = 0; j < n; ++j)
-        memcpy(dst + ((at + j) * kern->nr + i) * ksize, (const char *)row + j * ksize,
-               (size_t)ksize);
-    }
-  }
-}
-
-/* Copies k steps of `rows` rows of the left operand to [rows][k]. */
-GPURED__FUNC void gpured__pack_left(const gpured__kernels *kern, const char *src, int32_t dtype,
-                                    const int64_t *stride, int64_t rows, int64_t k, char *dst) {
-  const int64_t size = (int64_t)gpured__dtype_size(dtype);
-  int64_t i;
-  for (i = 0; i < rows; ++i)
-    kern->fetch(dst + i * k * (int64_t)kern->size, src + i * stride[0] * size, dtype, stride[1], k,
-                GPURED__PLAIN);
 }
 
 /* How the values of the product enter the kernel of a result. */
@@ -6260,58 +6546,122 @@ GPURED__FUNC int gpured__gemm_kernel(int op) {
 
 /* One task: where it works and the memory it has. */
 typedef struct gpured__gemm_place {
-  int64_t item, column, columns;
-  const char *left, *right; /* of the item; the right one from the panel's first column on */
-  char *own, *partials;
-  int packed; /* is the whole depth of the panel packed? */
+  int64_t item, first, panels; /* the group: panels [first, first + panels) */
+  int64_t column, columns;     /* of the panel at hand */
+  const char *left, *right;    /* of the item */
+  char *own, *group_partials;
+  char *tile, *partials; /* of the panel at hand */
+  int64_t packed;        /* panels of the group that are packed */
+  const char *ahead[2];  /* the operands of the next item */
+  int64_t tiles;         /* computed so far */
 } gpured__gemm_place;
 
-/* The right operand's steps [at, at + k): where they lie, or packed; *step is the distance of two
- * steps. */
-GPURED__FUNC const char *gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                            int64_t at, int64_t k, int64_t *step) {
-  const gpured__gemm_plan *p = job->p;
-  const int64_t *s = p->right.strides + p->right.ndim - 2, ksize = (int64_t)job->k->size;
-  char *packed = here->own + job->lay->right;
-  *step = s[0];
-  if (here->columns == job->k->nr && gpured__gemm_right_in_place(p, job->k))
-    return here->right + at * s[0] * ksize;
-  *step = job->k->nr;
-  if (here->packed) return packed + at * job->k->nr * ksize;
-  if (p->depth <= job->lay->right_chunk) { /* once for all blocks */
-    at = 0;
-    k = p->depth;
-    here->packed = 1;
+/* Packs steps [at, at + k) of a panel of the right operand to [k][NR]. */
+GPURED__FUNC void gpured__gemm_pack_right(const gpured__gemm_job *job,
+                                          const gpured__gemm_place *here, int64_t at, int64_t k,
+                                          char *dst) {
+  const gpured_tensor *t = &job->p->right;
+  const int64_t *s = t->strides + t->ndim - 2, size = (int64_t)gpured__dtype_size(t->dtype);
+  const int64_t ksize = (int64_t)job->k->size, nr = job->k->nr;
+  const char *src = here->right + (at * s[0] + here->column * s[1]) * size;
+  double buffer[GPURED__BLOCK * GPURED__STRIP];
+  int64_t i, n;
+  if (gpured__gemm_is_plain(job->p, t)) {
+    job->k->gemm_pack(src, s[0], s[1], here->columns, k, dst);
+    return;
   }
-  gpured__pack_right(job->k, here->right + at * s[0] * (int64_t)gpured__dtype_size(p->right.dtype),
-                     p->right.dtype, s, here->columns, k, packed);
-  return packed;
+  for (; k > 0; k -= n, src += n * s[0] * size, dst += n * nr * ksize) {
+    n = gpured__min_i64((int64_t)(sizeof buffer / sizeof *buffer) / nr, k);
+    if (s[0] == 1) {
+      for (i = 0; i < here->columns; ++i)
+        job->k->fetch((char *)buffer + i * n * ksize, src + i * s[1] * size, t->dtype, 1, n,
+                      GPURED__PLAIN);
+      job->k->gemm_pack(buffer, 1, n, here->columns, n, dst);
+    } else {
+      for (i = 0; i < n; ++i)
+        job->k->fetch((char *)buffer + i * nr * ksize, src + i * s[0] * size, t->dtype, s[1],
+                      here->columns, GPURED__PLAIN);
+      job->k->gemm_pack(buffer, nr, 1, here->columns, n, dst);
+    }
+  }
 }
 
-/* The values of one block of rows by one panel of columns in the tile, finished but for the
- * reduction. */
-GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                      int64_t row, int64_t rows) {
+/* Steps [at, at + k) of the panel at hand: where they lie, or packed. */
+GPURED__FUNC void gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                     int64_t at, int64_t k, gpured__gemm_operands *o) {
   const gpured__gemm_plan *p = job->p;
-  const gpured__kernels *k = job->k;
-  const gpured__gemm_layout *lay = job->lay;
-  const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype), ksize = (int64_t)k->size;
-  const int64_t *ls = p->left.strides + p->left.ndim - 2;
-  const int in_place = gpured__gemm_in_place(p, &p->left);
-  const char *a, *b, *rb = NULL, *cb = NULL;
-  int64_t at = 0, n, step, chunk = in_place ? lay->right_chunk : lay->left_chunk;
-  if (p->depth == 0) memset(here->own + lay->tile, 0, (size_t)(GPURED__GEMM_BLOCK * k->nr * ksize));
-  for (; at < p->depth; at += n) {
-    n = gpured__min_i64(chunk, p->depth - at);
-    b = gpured__gemm_right(job, here, at, n, &step);
-    a = here->left + (row * ls[0] + at * ls[1]) * size;
-    if (!in_place) {
-      gpured__pack_left(k, a, p->left.dtype, ls, rows, n, here->own + lay->left);
-      a = here->own + lay->left;
-    }
-    k->gemm_tile(at > 0, here->own + lay->tile, rows, a, in_place ? ls[0] : n, in_place ? ls[1] : 1,
-                 b, step, n, here->own);
+  const int64_t *s = p->right.strides + p->right.ndim - 2, ksize = (int64_t)job->k->size;
+  const int64_t nr = job->k->nr;
+  const int64_t slot = job->lay->right_in_place ? 0 : here->column / nr - here->first;
+  char *packed = here->own + job->lay->right;
+  o->k = k;
+  if (job->lay->right_in_place && here->columns == nr) {
+    o->b = here->right + (at * s[0] + here->column) * ksize;
+    o->b_k = s[0];
+    return;
   }
+  o->b = packed;
+  o->b_k = nr;
+  if (!job->lay->pack_once) {
+    gpured__gemm_pack_right(job, here, at, k, packed);
+    return;
+  }
+  packed += slot * p->depth * nr * ksize;
+  if (slot >= here->packed) {
+    gpured__gemm_pack_right(job, here, 0, p->depth, packed);
+    here->packed = slot + 1;
+  }
+  o->b = packed + at * nr * ksize;
+}
+
+/* Rows [row, row + rows) and steps [at, at + k) of the left operand: where they lie, or copied. */
+GPURED__FUNC void gpured__gemm_left(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                    int64_t row, int64_t rows, int64_t at, int64_t k,
+                                    gpured__gemm_operands *o) {
+  const gpured_tensor *t = &job->p->left;
+  const int64_t *s = t->strides + t->ndim - 2, size = (int64_t)gpured__dtype_size(t->dtype);
+  const int64_t bytes = job->lay->left_step * (int64_t)job->k->size;
+  const char *src = here->left + (row * s[0] + at * s[1]) * size;
+  char *copy = here->own + job->lay->left;
+  int64_t i;
+  o->a = src;
+  o->a_row = s[0];
+  o->a_k = s[1];
+  if (job->lay->left_in_place) return;
+  o->a = copy;
+  if (s[1] == 1 || s[0] != 1) {
+    o->a_row = job->lay->left_step;
+    o->a_k = 1;
+    for (i = 0; i < rows; ++i)
+      job->k->fetch(copy + i * bytes, src + i * s[0] * size, t->dtype, s[1], k, GPURED__PLAIN);
+  } else {
+    o->a_row = 1;
+    o->a_k = job->lay->left_step;
+    for (i = 0; i < k; ++i)
+      job->k->fetch(copy + i * bytes, src + i * s[1] * size, t->dtype, 1, rows, GPURED__PLAIN);
+  }
+}
+
+/* The part of the next item that is fetched during this tile. */
+GPURED__INLINE void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                       gpured__gemm_operands *o) {
+  int64_t tile = here->tiles++;
+  int which = tile >= job->ahead_tiles[0];
+  o->ahead = 0;
+  o->hop = 0;
+  if (which) tile -= job->ahead_tiles[0];
+  if (!here->ahead[0] || tile >= job->ahead_tiles[which]) return;
+  o->hop = job->hop[which];
+  o->ahead = (uintptr_t)here->ahead[which] + (uintptr_t)(tile * job->ahead_bytes[which]);
+}
+
+/* alpha, biases and map for the tile of `rows` rows from `row` on. */
+GPURED__FUNC void gpured__gemm_epilogue(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                        int64_t row, int64_t rows) {
+  const gpured__gemm_plan *p = job->p;
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t ksize = (int64_t)job->k->size;
+  const char *rb = NULL, *cb = NULL;
   if (p->row_bias || p->g->form)
     rb = job->memory + lay->row_bias + (size_t)((here->item * p->rows + row) * ksize);
   if (p->column_bias || p->g->form) {
@@ -6321,8 +6671,7 @@ GPURED__FUNC void gpured__gemm_values(const gpured__gemm_job *job, gpured__gemm_
         job->memory + lay->column_bias + (size_t)((here->item * p->columns + here->column) * ksize),
         (size_t)(here->columns * ksize));
   }
-  if (rb || cb || p->ep.scaled || p->ep.map)
-    k->epilogue(here->own + lay->tile, rows, &p->ep, rb, cb);
+  if (rb || cb || p->ep.scaled || p->ep.map) job->k->epilogue(here->tile, rows, &p->ep, rb, cb);
 }
 
 GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job,
@@ -6330,12 +6679,11 @@ GPURED__FUNC void gpured__gemm_store_product(const gpured__gemm_job *job,
                                              int64_t rows) {
   const gpured__gemm_plan *p = job->p;
   const gpured_tensor *c = p->g->c;
-  const char *tile = here->own + job->lay->tile;
   int64_t i, at = gpured__gemm_offset(p, here->item, GPURED__PRODUCT) + row * p->product_row +
                   here->column * p->product_column;
   for (i = 0; i < rows; ++i)
     job->k->put((char *)c->data + (at + i * p->product_row) * (int64_t)gpured__dtype_size(c->dtype),
-                c->dtype, p->product_column, tile + (size_t)(i * job->k->nr) * job->k->size,
+                c->dtype, p->product_column, here->tile + (size_t)(i * job->k->nr) * job->k->size,
                 here->columns, GPURED__PLAIN);
 }
 
@@ -6345,28 +6693,42 @@ GPURED__INLINE char *gpured__gemm_plane(const gpured__gemm_job *job, char *parti
   return partials + (size_t)((2 * result + second) * job->lay->blocks * job->k->nr) * job->k->size;
 }
 
-/* The place of panel `pair` of the batch. */
+/* The place of group `pair` of the batch. */
 GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, int thread,
                                     gpured__gemm_place *here) {
   const gpured__gemm_plan *p = job->p;
   const gpured__gemm_layout *lay = job->lay;
+  const char *left = (const char *)p->left.data, *right = (const char *)p->right.data;
   const int64_t size = (int64_t)gpured__dtype_size(p->left.dtype);
-  here->item = pair / lay->panels;
-  here->column = pair % lay->panels * job->k->nr;
-  here->columns = gpured__min_i64(job->k->nr, p->columns - here->column);
-  here->left = (const char *)p->left.data + gpured__gemm_offset(p, here->item, GPURED__LEFT) * size;
-  here->right = (const char *)p->right.data + (gpured__gemm_offset(p, here->item, GPURED__RIGHT) +
-                                               here->column * p->right.strides[p->right.ndim - 1]) *
-                                                  size;
+  memset(here, 0, sizeof *here);
+  here->item = pair / lay->groups;
+  here->first = pair % lay->groups * lay->group;
+  here->panels = gpured__min_i64(lay->group, lay->panels - here->first);
+  here->left = left + gpured__gemm_offset(p, here->item, GPURED__LEFT) * size;
+  here->right = right + gpured__gemm_offset(p, here->item, GPURED__RIGHT) * size;
   here->own = job->memory + lay->threads + (size_t)thread * lay->thread_bytes;
-  here->partials = job->memory + lay->partials +
-                   (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
-  here->packed = 0;
+  here->group_partials = job->memory + lay->partials +
+                         (size_t)(lay->segments > 1 ? pair : thread) * lay->partial_bytes;
+  if (job->ahead_tiles[0] == 0 || here->item + 1 == p->batches) return;
+  here->ahead[0] = left + gpured__gemm_offset(p, here->item + 1, GPURED__LEFT) * size;
+  here->ahead[1] = right + gpured__gemm_offset(p, here->item + 1, GPURED__RIGHT) * size;
 }
 
-/* One result of one column: a value, or (NULL) what an empty axis gives. */
-GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t item,
-                                     int64_t column, const void *value) {
+/* Turns to one panel of the group. */
+GPURED__FUNC void gpured__gemm_turn(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                    int64_t panel) {
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t nr = job->k->nr, ksize = (int64_t)job->k->size;
+  here->column = (here->first + panel) * nr;
+  here->columns = gpured__min_i64(nr, job->p->columns - here->column);
+  here->tile = here->own + lay->tile;
+  if (lay->chunk < job->p->depth) here->tile += panel * GPURED__GEMM_BLOCK * nr * ksize;
+  here->partials = here->group_partials + panel * 2 * job->p->g->count * lay->blocks * nr * ksize;
+}
+
+/* What an empty axis gives, for one result of one column. */
+GPURED__FUNC void gpured__gemm_store_empty(const gpured__gemm_job *job, int r, int64_t item,
+                                           int64_t column) {
   const gpured__gemm_plan *p = job->p;
   const gpured_tensor *out = &p->g->results[r].out;
   gpured__plan one;
@@ -6379,10 +6741,7 @@ GPURED__FUNC void gpured__gemm_store(const gpured__gemm_job *job, int r, int64_t
   one.out = (char *)out->data + (gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) +
                                  column * p->result_stride[r]) *
                                     (int64_t)gpured__dtype_size(out->dtype);
-  if (value)
-    job->k->put(one.out, one.out_dtype, 1, value, 1, GPURED__PLAIN);
-  else
-    gpured__store_empty(&one, job->k);
+  gpured__store_empty(&one, job->k);
 }
 
 /* Combines the blocks of one panel for every result and stores it. */
@@ -6413,37 +6772,99 @@ GPURED__FUNC void gpured__gemm_finish(const gpured__gemm_job *job, const gpured_
   }
 }
 
-/* One task: the blocks of one segment of one panel; the whole panel when there is one segment. */
-GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
-  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
-  const gpured__gemm_layout *lay = job->lay;
+/* What follows when a tile is complete: epilogue, stored product, partials of all results. */
+GPURED__FUNC void gpured__gemm_use_tile(const gpured__gemm_job *job, const gpured__gemm_place *here,
+                                        int64_t block, int64_t rows) {
   const gpured__gemm_plan *p = job->p;
-  gpured__gemm_place here;
-  int64_t block = task % lay->segments * lay->segment_blocks, end, rows, at;
+  const int64_t at = block * job->k->nr * (int64_t)job->k->size;
   int r, op;
-  gpured__gemm_find(job, task / lay->segments, thread, &here);
-  end = gpured__min_i64(lay->blocks, block + lay->segment_blocks);
-  for (; block < end; ++block) {
-    rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - block * GPURED__GEMM_BLOCK);
-    gpured__gemm_values(job, &here, block * GPURED__GEMM_BLOCK, rows);
-    if (p->g->c) gpured__gemm_store_product(job, &here, block * GPURED__GEMM_BLOCK, rows);
-    for (r = 0; r < p->g->count; ++r) {
-      op = p->g->results[r].op;
-      at = block * job->k->nr * (int64_t)job->k->size;
-      if (gpured__is_short(p->g, op)) continue;
-      job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), here.own + lay->tile,
-                           rows, gpured__gemm_plane(job, here.partials, r, 0) + at,
-                           gpured__gemm_plane(job, here.partials, r, 1) + at);
-    }
+  gpured__gemm_epilogue(job, here, block * GPURED__GEMM_BLOCK, rows);
+  if (p->g->c) gpured__gemm_store_product(job, here, block * GPURED__GEMM_BLOCK, rows);
+  for (r = 0; r < p->g->count; ++r) {
+    op = p->g->results[r].op;
+    if (gpured__is_short(p->g, op)) continue;
+    job->k->gemm_columns(gpured__gemm_kernel(op), gpured__gemm_enter(p, op), here->tile, rows,
+                         gpured__gemm_plane(job, here->partials, r, 0) + at,
+                         gpured__gemm_plane(job, here->partials, r, 1) + at);
   }
-  if (lay->segments == 1) gpured__gemm_finish(job, &here);
+}
+
+/* One block of rows by all panels of the group. */
+GPURED__FUNC void gpured__gemm_block(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                     int64_t block) {
+  const gpured__gemm_plan *p = job->p;
+  const int64_t row = block * GPURED__GEMM_BLOCK;
+  const int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, p->rows - row);
+  gpured__gemm_operands o;
+  int64_t at = 0, k, panel;
+  o.spare = here->own;
+  do {
+    k = gpured__min_i64(job->lay->chunk, p->depth - at);
+    gpured__gemm_left(job, here, row, rows, at, k, &o);
+    for (panel = 0; panel < here->panels; ++panel) {
+      gpured__gemm_turn(job, here, panel);
+      gpured__gemm_right(job, here, at, k, &o);
+      gpured__gemm_ahead(job, here, &o);
+      job->k->gemm_tile(at > 0, here->tile, rows, &o);
+      if (at + k == p->depth) gpured__gemm_use_tile(job, here, block, rows);
+    }
+    at += k;
+  } while (at < p->depth);
 }
 
 GPURED__FUNC void gpured__gemm_finish_task(void *context, int64_t pair, int thread) {
   const gpured__gemm_job *job = (const gpured__gemm_job *)context;
   gpured__gemm_place here;
+  int64_t panel;
   gpured__gemm_find(job, pair, thread, &here);
-  gpured__gemm_finish(job, &here);
+  for (panel = 0; panel < here.panels; ++panel) {
+    gpured__gemm_turn(job, &here, panel);
+    gpured__gemm_finish(job, &here);
+  }
+}
+
+/* One task: the blocks of one segment of one group; the whole of it when there is one segment. */
+GPURED__FUNC void gpured__gemm_task(void *context, int64_t task, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_layout *lay = job->lay;
+  gpured__gemm_place here;
+  int64_t block = task % lay->segments * lay->segment_blocks, end;
+  gpured__gemm_find(job, task / lay->segments, thread, &here);
+  end = gpured__min_i64(lay->blocks, block + lay->segment_blocks);
+  for (; block < end; ++block) gpured__gemm_block(job, &here, block);
+  if (lay->segments == 1) gpured__gemm_finish_task(context, task, thread);
+}
+
+/* Bytes of a matrix that is fetched before its turn: a small and dense one; otherwise 0. */
+GPURED__FUNC int64_t gpured__gemm_span(const gpured_tensor *t) {
+  const int64_t *s = t->strides + t->ndim - 2, *n = t->shape + t->ndim - 2;
+  const double size = (double)gpured__dtype_size(t->dtype);
+  const double span = (double)(n[0] - 1) * (double)s[0] + (double)(n[1] - 1) * (double)s[1] + 1;
+  if (n[0] <= 0 || n[1] <= 0 || s[0] < 0 || s[1] < 0) return 0;
+  if (span > 2 * (double)n[0] * (double)n[1] || span * size > GPURED__AHEAD_BYTES) return 0;
+  return (int64_t)(span * size);
+}
+
+/* Shares the next item out among the tiles of one. Nothing is fetched ahead if a task is not a
+ * whole item, or an operand fills the cache. */
+GPURED__FUNC void gpured__gemm_look_ahead(gpured__gemm_job *job) {
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t rows = gpured__min_i64(GPURED__GEMM_BLOCK, job->p->rows);
+  const int64_t steps = gpured__ceil_div(rows, job->k->mr) * lay->chunk;
+  const int64_t tiles = lay->panels * lay->blocks;
+  int64_t bytes[2];
+  int i;
+  memset(job->ahead_tiles, 0, sizeof job->ahead_tiles);
+  bytes[0] = gpured__gemm_span(&job->p->left);
+  bytes[1] = gpured__gemm_span(&job->p->right);
+  if (lay->groups > 1 || lay->segments > 1 || lay->chunk < job->p->depth) return;
+  if (bytes[0] == 0 || bytes[1] == 0) return;
+  job->ahead_tiles[0] = gpured__ceil_div(tiles * bytes[0], bytes[0] + bytes[1]);
+  job->ahead_tiles[1] = tiles - job->ahead_tiles[0];
+  for (i = 0; i < 2 && job->ahead_tiles[i] > 0; ++i) {
+    job->ahead_bytes[i] = gpured__ceil_div(bytes[i], job->ahead_tiles[i]);
+    job->hop[i] = gpured__min_i64(64, gpured__ceil_div(job->ahead_bytes[i], steps));
+  }
 }
 
 /* ---- Vectors along one operand: biases, norms, column sums ---- */
@@ -6541,54 +6962,133 @@ GPURED__FUNC float gpured__gemm_short_f32(const gpured__gemm_plan *p, float s, c
   return mean ? t / n : t;
 }
 
-/* One column of one item: every short result. */
-GPURED__FUNC void gpured__gemm_short_store(void *context, int64_t index, int thread) {
-  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+/* The values of a result for n columns from their dot products. */
+GPURED__FUNC void gpured__gemm_short_values(const gpured__gemm_job *job, int64_t item,
+                                            int64_t column, int64_t n, int mean, const char *dots,
+                                            double *values) {
   const gpured__gemm_plan *p = job->p;
-  const char *s = job->memory + job->lay->short_dot + (size_t)index * job->k->size;
-  const char *rb = NULL, *cb = NULL;
-  int64_t item = index / p->columns;
-  double value;
+  const size_t size = job->k->size;
+  const void *rb = NULL, *cb = NULL;
   float narrow;
-  int r, mean;
-  (void)thread;
-  if (p->row_bias || p->g->form)
-    rb = job->memory + job->lay->short_bias + (size_t)item * job->k->size;
+  int64_t i;
+  if (p->row_bias || p->g->form) rb = job->memory + job->lay->short_bias + (size_t)item * size;
   if (p->column_bias || p->g->form)
-    cb = job->memory + job->lay->column_bias + (size_t)index * job->k->size;
+    cb = job->memory + job->lay->column_bias + (size_t)(item * p->columns + column) * size;
+  memcpy(values, dots, (size_t)n * size);
+  if (p->acc == GPURED__U64 || !(rb || cb || mean || p->ep.scaled)) return;
+  if (p->acc == GPURED__F64) {
+    for (i = 0; i < n; ++i)
+      values[i] = gpured__gemm_short_f64(p, values[i], (const double *)rb,
+                                         cb ? (const double *)cb + i : NULL, mean);
+    return;
+  }
+  for (i = 0; i < n; ++i) {
+    memcpy(&narrow, (char *)values + (size_t)i * size, size);
+    narrow = gpured__gemm_short_f32(p, narrow, (const float *)rb, cb ? (const float *)cb + i : NULL,
+                                    mean);
+    memcpy((char *)values + (size_t)i * size, &narrow, size);
+  }
+}
+
+/* Every short result of `count` columns of an item. */
+GPURED__FUNC void gpured__gemm_short_store(const gpured__gemm_job *job, int64_t item,
+                                           int64_t column, int64_t count, const char *dots) {
+  const gpured__gemm_plan *p = job->p;
+  double values[GPURED__BLOCK];
+  int64_t at, n, offset;
+  int r, mean;
   for (r = 0; r < p->g->count; ++r) {
+    const gpured_tensor *out = &p->g->results[r].out;
     if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
     mean = p->g->results[r].op == GPURED_MEAN;
-    memcpy(&value, s, job->k->size);
-    if (p->acc == GPURED__F64) {
-      value = gpured__gemm_short_f64(p, value, (const double *)(const void *)rb,
-                                     (const double *)(const void *)cb, mean);
-    } else if (p->acc == GPURED__F32) {
-      memcpy(&narrow, s, sizeof narrow);
-      narrow = gpured__gemm_short_f32(p, narrow, (const float *)(const void *)rb,
-                                      (const float *)(const void *)cb, mean);
-      memcpy(&value, &narrow, sizeof narrow);
+    for (at = 0; at < count; at += n) {
+      n = gpured__min_i64(GPURED__BLOCK, count - at);
+      gpured__gemm_short_values(job, item, column + at, n, mean, dots + (size_t)at * job->k->size,
+                                values);
+      offset = gpured__gemm_offset(p, item, GPURED__GEMM_OPERANDS + r) +
+               (column + at) * p->result_stride[r];
+      job->k->put((char *)out->data + offset * (int64_t)gpured__dtype_size(out->dtype), out->dtype,
+                  p->result_stride[r], values, n, GPURED__PLAIN);
     }
-    gpured__gemm_store(job, r, item, index % p->columns, &value);
   }
+}
+
+/* The place of a task of the short road: a strip of `width` columns of an item. */
+GPURED__INLINE int64_t gpured__gemm_short_place(const gpured__gemm_job *job, int64_t index,
+                                                int64_t width, int64_t *item, int64_t *column) {
+  const int64_t strip = job->lay->short_strip;
+  const int64_t strips = width <= strip ? 1 : gpured__ceil_div(width, strip);
+  *item = strips == 1 ? index : index / strips;
+  *column = strips == 1 ? 0 : index % strips * strip;
+  return gpured__min_i64(strip, width - *column);
+}
+
+/* Sums of some columns of the left operand. */
+GPURED__FUNC void gpured__gemm_short_left(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_plan *p = job->p;
+  const int64_t size = (int64_t)job->k->size;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, p->depth, &item, &column);
+  char *slots = job->memory + job->lay->short_slots + (size_t)thread * job->lay->short_bytes;
+  const char *x =
+      (const char *)p->left.data + (gpured__gemm_offset(p, item, GPURED__LEFT) + column) * size;
+  job->k->gemm_sums(x, p->left.strides[p->left.ndim - 2], NULL, p->rows, count, slots);
+  memcpy(job->memory + job->lay->short_left + (size_t)((item * p->depth + column) * size), slots,
+         (size_t)(count * size));
+}
+
+/* Their dot products with some columns of the right one, and what follows. */
+GPURED__FUNC void gpured__gemm_short_right(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const gpured__gemm_plan *p = job->p;
+  const int64_t size = (int64_t)job->k->size;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, p->columns, &item, &column);
+  char *slots = job->memory + job->lay->short_slots + (size_t)thread * job->lay->short_bytes;
+  const char *x =
+      (const char *)p->right.data + (gpured__gemm_offset(p, item, GPURED__RIGHT) + column) * size;
+  job->k->gemm_sums(x, p->right.strides[p->right.ndim - 2],
+                    job->memory + job->lay->short_left + (size_t)(item * p->depth * size), p->depth,
+                    count, slots);
+  gpured__gemm_short_store(job, item, column, count, slots);
+}
+
+/* The same from dot products that section 13 has made. */
+GPURED__FUNC void gpured__gemm_short_finish(void *context, int64_t index, int thread) {
+  const gpured__gemm_job *job = (const gpured__gemm_job *)context;
+  const int64_t columns = job->p->columns;
+  int64_t item, column, count = gpured__gemm_short_place(job, index, columns, &item, &column);
+  (void)thread;
+  gpured__gemm_short_store(
+      job, item, column, count,
+      job->memory + job->lay->short_dot + (size_t)(item * columns + column) * job->k->size);
 }
 
 /* Column sums of the left operand, then their dot product with every column of the right one. */
 GPURED__FUNC void gpured__gemm_short(gpured__gemm_job *job, const gpured_options *o, int threads) {
   const gpured__gemm_plan *p = job->p;
   const uint32_t outer = 1u << p->batch_count;
+  const int64_t strip = job->lay->short_strip;
   char *sums = job->memory + job->lay->short_left, *dots = job->memory + job->lay->short_dot;
   char *rows = job->memory + job->lay->row_bias;
-  gpured_tensor view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
-  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, sums, p->depth, NULL);
-  view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
-  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, dots, p->columns, sums);
+  gpured_tensor view;
   if (p->row_bias || p->g->form) {
     view = gpured__gemm_vector(p, rows, p->rows);
     gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, job->memory + job->lay->short_bias, 1,
                              NULL);
   }
-  gpured__parallel_for(threads, p->batches * p->columns, gpured__gemm_short_store, job);
+  if (job->lay->short_direct) {
+    gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->depth, strip),
+                         gpured__gemm_short_left, job);
+    gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->columns, strip),
+                         gpured__gemm_short_right, job);
+    return;
+  }
+  view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, sums, p->depth, NULL);
+  view = gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT);
+  gpured__gemm_reduce_view(p, o, GPURED_SUM, &view, outer, dots, p->columns, sums);
+  gpured__parallel_for(threads, p->batches * gpured__ceil_div(p->columns, strip),
+                       gpured__gemm_short_finish, job);
 }
 
 GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
@@ -6597,18 +7097,20 @@ GPURED__FUNC void gpured__gemm_store_all_empty(const gpured__gemm_job *job) {
   int r;
   for (item = 0; item < p->batches; ++item)
     for (column = 0; column < p->columns; ++column)
-      for (r = 0; r < p->g->count; ++r) gpured__gemm_store(job, r, item, column, NULL);
+      for (r = 0; r < p->g->count; ++r) gpured__gemm_store_empty(job, r, item, column);
 }
 
 GPURED__FUNC int gpured__gemm_threads(const gpured__gemm_plan *p, const gpured_options *o) {
-  double work = (double)p->batches * (double)p->rows * (double)p->columns;
-  return gpured__threads(o, work * (p->needs_product ? 1.0 + (double)p->depth / 16 : 1.0 / 16));
+  const double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
+  const double bytes = (rows + columns) * depth * (double)gpured__dtype_size(p->left.dtype);
+  const double work = p->needs_product ? rows * columns * (1.0 + depth / 16) : bytes;
+  return gpured__threads(o, (double)p->batches * work);
 }
 
 GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_options *o,
                                    const gpured__gemm_layout *lay, int threads, char *memory) {
   gpured__gemm_job job;
-  const int64_t pairs = p->batches * lay->panels;
+  const int64_t pairs = p->batches * lay->groups;
   job.p = p;
   job.k = gpured__get_level()->kernels[p->acc];
   job.lay = lay;
@@ -6621,6 +7123,7 @@ GPURED__FUNC void gpured__run_gemm(const gpured__gemm_plan *p, const gpured_opti
   gpured__gemm_biases(&job, o);
   if (gpured__gemm_has_short(p)) gpured__gemm_short(&job, o, threads);
   if (!p->needs_product) return;
+  gpured__gemm_look_ahead(&job);
   gpured__parallel_for(threads, pairs * lay->segments, gpured__gemm_task, &job);
   if (lay->segments > 1) gpured__parallel_for(threads, pairs, gpured__gemm_finish_task, &job);
 }
