@@ -519,10 +519,8 @@ GPURED_API gpured_status gpured_selftest(void);
 
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
-#define GPURED__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
-#define GPURED__PREFETCH_WRITE(p) (void)(p)
 #endif
 
 #define GPURED__JOIN2(a, b) a##b
@@ -1478,7 +1476,7 @@ typedef struct gpured__kernels {
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
-/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6). */
+/* Lines that are scanned side by side: `width` columns, and what is kept for each (section 10.6) */
 typedef struct gpured__scan_strip {
   void *slots;
   int64_t width;  /* a multiple of the longest vector */
@@ -2884,7 +2882,7 @@ GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED
   return GPURED__N(combine)(kernel, a, b);
 }
 
-/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they are
+/* A result as it is stored. Maxima have no NaN but the one that is stored, nor have minima that are
  * not made of maxima. */
 GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
   const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
@@ -3042,7 +3040,7 @@ GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, co
 }
 #endif
 
-/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart. */
+/* The totals of the first `whole` groups, from memory: cheaper than taking vectors apart. */
 GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan_block) * b) {
   int g;
   GPURED__UNROLL_4
@@ -3283,7 +3281,7 @@ GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPUR
   }
 }
 
-/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way. */
+/* Lines of n <= 256 elements each, which need no carry; four are under way, as blocks elsewhere. */
 GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                 int64_t x_step, GPURED__T *y, int64_t y_step,
                                                 int64_t rows, int64_t n, GPURED__T empty) {
@@ -4847,8 +4845,8 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
  * A line is scanned piece by piece, with a carry from one to the next (section 10.6): from memory
  * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
  * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
- * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece, finds
- * its total, tells it to the others, adds theirs up to it, and scans.
+ * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece,
+ * finds its total, tells it to the others, adds theirs up to it, and scans.
  */
 enum {
   GPURED__SCAN_CHUNK = 1024,
