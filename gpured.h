@@ -1576,12 +1576,12 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 #endif
 
 /* Some of it, for loops that only go through memory. */
-#if defined(__clang__)
-#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
-#elif GPURED__GNU
-#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
-#else
+#if GPURED__WIDTH == 0 || (GPURED__X86 && GPURED__WIDTH == 16)
 #define GPURED__UNROLL_4
+#elif defined(__clang__)
+#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#else
+#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
 #define GPURED__N(name) \
