@@ -519,10 +519,8 @@ GPURED_API gpured_status gpured_selftest(void);
 
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
-#define GPURED__PREFETCH_WRITE(p) __builtin_prefetch(p, 1)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
-#define GPURED__PREFETCH_WRITE(p) (void)(p)
 #endif
 
 #define GPURED__JOIN2(a, b) a##b
@@ -1508,8 +1506,7 @@ typedef struct gpured__kernels {
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
-/* Lines that are scanned side by side: `width` columns, with what is kept for each (section 10.6).
- */
+/* Lines that are scanned side by side: `width` columns, and what is kept for each (section 10.6) */
 typedef struct gpured__scan_strip {
   void *slots;
   int64_t width;  /* a multiple of the longest vector */
@@ -1609,12 +1606,12 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 #endif
 
 /* Some of it, for loops that only go through memory. */
-#if defined(__clang__)
-#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
-#elif GPURED__GNU
-#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
-#else
+#if GPURED__WIDTH == 0 || (GPURED__X86 && GPURED__WIDTH == 16)
 #define GPURED__UNROLL_4
+#elif defined(__clang__)
+#define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#else
+#define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
 #define GPURED__N(name) \
@@ -3305,8 +3302,8 @@ GPURED__INLINE GPURED__V GPURED__N(scan_combine)(int kernel, GPURED__V a, GPURED
   return GPURED__N(combine)(kernel, a, b);
 }
 
-/* A result as it is stored. Maxima have no NaN but the one that is stored, nor minima where they
- * are not made of maxima. */
+/* A result as it is stored. Maxima have no NaN but the one that is stored, nor have minima that are
+ * not made of maxima. */
 GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED__V h) {
   const GPURED__V r = GPURED__N(scan_combine)(kernel, e, h);
   if (kernel == GPURED__MAX || (kernel == GPURED__MIN && GPURED__RANGE)) return r;
@@ -3471,8 +3468,7 @@ GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, co
 }
 #endif
 
-/* The totals of the first `whole` groups, from memory: that is cheaper than taking vectors apart.
- */
+/* The totals of the first `whole` groups, from memory: cheaper than taking vectors apart. */
 GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan_block) * b) {
   int g;
   GPURED__UNROLL_4
@@ -3713,8 +3709,7 @@ GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPUR
   }
 }
 
-/* Lines of n <= 256 elements each, which need no carry; as blocks of one line, four are under way.
- */
+/* Lines of n <= 256 elements each, which need no carry; four are under way, as blocks elsewhere. */
 GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
                                                 int64_t x_step, GPURED__T *y, int64_t y_step,
                                                 int64_t rows, int64_t n, GPURED__T empty) {
