@@ -1614,6 +1614,13 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 #define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
+/* The rows of a block: all of them where one row is a vector or two. */
+#if GPURED__WIDTH == 64
+#define GPURED__UNROLL_ROWS GPURED__UNROLL
+#else
+#define GPURED__UNROLL_ROWS GPURED__UNROLL_4
+#endif
+
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
@@ -2031,13 +2038,14 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 
 /*
  * Calls an inlined function with the number of a folding kernel as a constant, so that each gets a
- * copy made for it. Plain scalars on x86, where they only serve comparisons, share one copy.
+ * copy made for it. On x86, scalars (which only serve comparisons) and SSE2 (processors from before
+ * 2013) share one copy: all copies together would double the time that the header takes to compile.
  */
 #define GPURED__CASE(number, function, ...) \
   case number:                              \
     function(number, __VA_ARGS__);          \
     break
-#if GPURED__X86 && GPURED__WIDTH == 0
+#if GPURED__X86 && GPURED__WIDTH <= 16
 #define GPURED__WITH_KERNEL(kernel, function, ...) function(kernel, __VA_ARGS__);
 #elif GPURED__FLOAT
 #define GPURED__WITH_KERNEL(kernel, function, ...)           \
@@ -2280,7 +2288,7 @@ GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPU
                                            const GPURED__T *w) {
   int r;
   GPURED__N(first_row)(kernel, acc, x, w);
-  GPURED__UNROLL
+  GPURED__UNROLL_ROWS
   for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES)
     GPURED__N(next_row)(kernel, acc, x + r, w + r);
 }
@@ -2295,7 +2303,7 @@ GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V
                                            const GPURED__T *x) {
   GPURED__V a, b;
   int r, i;
-  GPURED__UNROLL
+  GPURED__UNROLL_ROWS
   for (r = 0; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
     GPURED__UNROLL
     for (i = 0; i < GPURED__NV; ++i) {
@@ -2607,33 +2615,33 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
   return r;
 }
 
-/* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. */
+/* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. Short ones end
+ * their fold together, as many as a vector has elements. */
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
                                            int64_t rows, int64_t n, GPURED__T *out) {
-  GPURED__V v[GPURED__W], acc[GPURED__NV];
+  GPURED__V v[GPURED__W];
   GPURED__T one[GPURED__W];
   int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
   const GPURED__T *safe = x + (rows - 1) * stride - over; /* the last row that may be read on */
-  int i;
-  if (stride == n) {
-    if (n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
-    if (2 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
-    if (4 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 4, out);
-    if (8 * n == GPURED__W) r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 8, out);
-  }
-  for (x += r * stride; r + GPURED__W <= rows && n < 3 * GPURED__LANES; r += GPURED__W) {
-    for (i = 0; i < GPURED__W; ++i, x += stride) {
-      GPURED__N(ahead)(x, n);
-      v[i] = x <= safe ? GPURED__N(short_lanes)(kernel, x, n, 1)
-                       : GPURED__N(short_lanes)(kernel, x, n, 0);
+  const int is_short = n < 3 * GPURED__LANES;
+  int i, together;
+  if (stride == n && n == GPURED__W)
+    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
+  else if (stride == n && 2 * n == GPURED__W)
+    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
+  for (x += r * stride; r < rows; r += together ? GPURED__W : 1) {
+    together = is_short && r + GPURED__W <= rows;
+    for (i = 0; i < (together ? GPURED__W : 1); ++i, x += stride) {
+      if (is_short) GPURED__N(ahead)(x, n);
+      v[i] = GPURED__N(short_lanes)(kernel, x, n, x <= safe);
     }
-    v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
-    GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
-  }
-  for (; r < rows; ++r, x += stride) { /* longer ones, and the last */
-    GPURED__N(block)(kernel, acc, x, x, n, 0);
-    GPURED__N(store)(one, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
-    out[r] = one[0];
+    if (together) {
+      v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
+      GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
+    } else {
+      GPURED__N(store)(one, GPURED__N(canonical)(GPURED__N(fold_vector)(kernel, v[0])));
+      out[r] = one[0];
+    }
   }
 }
 
@@ -2861,14 +2869,11 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
                                              const GPURED__T *x, int64_t step, int64_t count) {
   int64_t r, c;
   if (step <= 8 * GPURED__W) {
-    for (c = 0; c + 4 * GPURED__W <= step; c += 4 * GPURED__W) {
-      if (c + 8 * GPURED__W <= step) {
-        GPURED__N(join_tower)(kernel, 8, start, acc, x, step, count);
-        return;
-      }
-      GPURED__N(join_tower)(kernel, 4, start, acc + c, x + c, step, count);
+    if (step == 8 * GPURED__W) {
+      GPURED__N(join_tower)(kernel, 8, start, acc, x, step, count);
+      return;
     }
-    for (; c < step; c += GPURED__W)
+    for (c = 0; c < step; c += GPURED__W)
       GPURED__N(join_tower)(kernel, 1, start, acc + c, x + c, step, count);
     return;
   }
@@ -3060,26 +3065,6 @@ GPURED__INLINE void GPURED__N(close_lanes)(int kernel, const gpured__state *st, 
   }
 }
 
-/* Reduce of n contiguous elements to one number, in one call. */
-GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n,
-                                           GPURED__T *out) {
-  gpured__state st;
-  GPURED__V acc[GPURED__NV];
-  GPURED__T y[GPURED__W];
-  if (n <= GPURED__BLOCK) {
-    GPURED__N(next_block)(kernel, acc, x, x, n);
-  } else {
-    st.count = 0;
-    GPURED__N(feed_fold)(kernel, &st, x, x, n);
-    GPURED__N(close_lanes)(kernel, &st, acc);
-  }
-  GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
-  *out = y[0];
-}
-
-GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *out){
-    GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, (GPURED__T *)out)}
-
 /* May a whole block hold a value that beats `best`, or a NaN? */
 GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, GPURED__V best) {
   const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
@@ -3202,6 +3187,26 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       GPURED__WITH_KERNEL(kernel, GPURED__N(feed_fold), st, x, w, n) break;
   }
 }
+
+/* Reduce of n contiguous elements to one number, in one call. */
+GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n,
+                                           GPURED__T *out) {
+  gpured__state st;
+  GPURED__V acc[GPURED__NV];
+  GPURED__T y[GPURED__W];
+  if (n <= GPURED__BLOCK) {
+    GPURED__N(block)(kernel, acc, x, x, n, 0);
+  } else {
+    st.count = 0;
+    GPURED__N(feed)(kernel, &st, x, x, n, 0);
+    GPURED__N(close_lanes)(kernel, &st, acc);
+  }
+  GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
+  *out = y[0];
+}
+
+GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *out){
+    GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, (GPURED__T *)out)}
 
 /* The value of a closed tree over n elements, by docs/ORDER.md section 3. Indices are in the node.
  */
@@ -3786,7 +3791,7 @@ GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x,
 }
 
 /* A copy for each operation, where vectors make it faster. */
-#if GPURED__PASS < 100 && GPURED__WIDTH != 0
+#if GPURED__PASS < 100 && GPURED__WIDTH > (GPURED__X86 ? 16 : 0)
 #define GPURED__WITH_SCAN(kernel, function, ...)      \
   switch (kernel) {                                   \
     GPURED__CASE(GPURED__MUL, function, __VA_ARGS__); \
@@ -4903,6 +4908,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__NV
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
+#undef GPURED__UNROLL_ROWS
 #undef GPURED__UNROLL
 #undef GPURED__UNROLL_4
 #undef GPURED__CASE
