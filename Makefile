@@ -8,7 +8,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 BINDIR     ?= $(PREFIX)/bin
 PKGCONFDIR ?= $(LIBDIR)/pkgconfig
-CFLAGS     ?= -O2 -g
+CFLAGS     ?= -O2
 CXXFLAGS   ?= $(CFLAGS)
 OPENMP     ?= auto
 # The CUDA backend is being built: it is made when it is asked for.

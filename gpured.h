@@ -1614,8 +1614,9 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 #define GPURED__UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
-/* The rows of a block: all of them where one row is a vector or two. */
-#if GPURED__WIDTH == 64
+/* Pairs of rows of a block: all of them where a row is one vector. Between 512 and 1024 bytes from
+ * one round of a loop to the next are what the prefetchers of processors do best. */
+#if GPURED__WIDTH == 16 * GPURED__ESIZE
 #define GPURED__UNROLL_ROWS GPURED__UNROLL
 #else
 #define GPURED__UNROLL_ROWS GPURED__UNROLL_4
@@ -2286,11 +2287,15 @@ GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__V *acc, const GPURED__T
 /* The same for exactly 256, all in registers. */
 GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
                                            const GPURED__T *w) {
+  const int row = GPURED__LANES;
   int r;
   GPURED__N(first_row)(kernel, acc, x, w);
+  GPURED__N(next_row)(kernel, acc, x + row, w + row);
   GPURED__UNROLL_ROWS
-  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES)
+  for (r = 2 * row; r < GPURED__BLOCK; r += 2 * row) {
     GPURED__N(next_row)(kernel, acc, x + r, w + r);
+    GPURED__N(next_row)(kernel, acc, x + r + row, w + r + row);
+  }
 }
 
 #if GPURED__FLOAT
@@ -2623,25 +2628,23 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
   GPURED__T one[GPURED__W];
   int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
   const GPURED__T *safe = x + (rows - 1) * stride - over; /* the last row that may be read on */
-  const int is_short = n < 3 * GPURED__LANES;
-  int i, together;
+  int i;
   if (stride == n && n == GPURED__W)
     r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
   else if (stride == n && 2 * n == GPURED__W)
     r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
-  for (x += r * stride; r < rows; r += together ? GPURED__W : 1) {
-    together = is_short && r + GPURED__W <= rows;
-    for (i = 0; i < (together ? GPURED__W : 1); ++i, x += stride) {
-      if (is_short) GPURED__N(ahead)(x, n);
+  for (x += r * stride; n < 3 * GPURED__LANES && r + GPURED__W <= rows; r += GPURED__W) {
+    for (i = 0; i < GPURED__W; ++i, x += stride) {
+      GPURED__N(ahead)(x, n);
       v[i] = GPURED__N(short_lanes)(kernel, x, n, x <= safe);
     }
-    if (together) {
-      v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
-      GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
-    } else {
-      GPURED__N(store)(one, GPURED__N(canonical)(GPURED__N(fold_vector)(kernel, v[0])));
-      out[r] = one[0];
-    }
+    v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
+    GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
+  }
+  for (; r < rows; ++r, x += stride) {
+    v[0] = GPURED__N(fold_vector)(kernel, GPURED__N(short_lanes)(kernel, x, n, 0));
+    GPURED__N(store)(one, GPURED__N(canonical)(v[0]));
+    out[r] = one[0];
   }
 }
 
@@ -2767,19 +2770,6 @@ GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int6
   }
 }
 #endif
-
-GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
-                                  int64_t n, void *out) {
-  const GPURED__T *p = (const GPURED__T *)x;
-  GPURED__T *y = (GPURED__T *)out;
-#if GPURED__FLOAT
-  if (kernel == GPURED__LSE) {
-    GPURED__N(rows_lse)(p, stride, rows, n, y);
-    return;
-  }
-#endif
-  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
-}
 
 /* out[c] = the fold of column c: n <= 16 rows, `stride` apart, so that each lane has one element.
  */
@@ -3207,6 +3197,24 @@ GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64
 
 GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *out){
     GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, (GPURED__T *)out)}
+
+/* Rows of any length; the longer ones each on their own. */
+GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
+                                  int64_t n, void *out) {
+  const GPURED__T *p = (const GPURED__T *)x;
+  GPURED__T *y = (GPURED__T *)out;
+#if GPURED__FLOAT
+  if (kernel == GPURED__LSE) {
+    GPURED__N(rows_lse)(p, stride, rows, n, y);
+    return;
+  }
+#endif
+  if (n > GPURED__BLOCK) {
+    for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, y++);
+    return;
+  }
+  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
+}
 
 /* The value of a closed tree over n elements, by docs/ORDER.md section 3. Indices are in the node.
  */
@@ -5394,7 +5402,7 @@ GPURED__INLINE int64_t gpured__strip_place(const gpured__reduce_job *job, int64_
   return (job->strips == 1 ? index : index / job->strips) * width + at;
 }
 
-/* ---- Short rows: whole sequences of one block, a few hundred in a task ---- */
+/* ---- Rows: whole sequences, a few hundred in a task ---- */
 
 GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
   const gpured__reduce_job *job = (const gpured__reduce_job *)context;
@@ -5410,14 +5418,17 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
   gpured__store_values(p, job->k, sequence, count, values);
 }
 
-GPURED__INLINE int gpured__wants_rows(const gpured__plan *p) {
-  return (p->kernel < GPURED__ARG_MIN || p->kernel == GPURED__LSE) &&
-         p->n <= gpured__block_size(p->kernel) && !p->weight && gpured__is_direct(p);
+GPURED__INLINE int gpured__wants_rows(const gpured__plan *p, int threads) {
+  if (p->weight || !gpured__is_direct(p)) return 0;
+  if (p->kernel == GPURED__LSE) return p->n <= GPURED__WIDE_BLOCK;
+  if (p->kernel >= GPURED__ARG_MIN) return 0;
+  return p->n <= GPURED__BLOCK || threads == 1 || p->outputs >= (int64_t)threads * 8;
 }
 
 GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *job, int threads) {
   const int64_t width = p->kept_count ? p->kept[p->kept_count - 1].n : 1;
-  job->strip = (int)gpured__min_i64(width, GPURED__ROWS);
+  const int64_t share = threads > 1 ? gpured__ceil_div(width, (int64_t)threads * 8) : width;
+  job->strip = (int)gpured__min_i64(share, GPURED__ROWS);
   job->strips = width == job->strip ? 1 : gpured__ceil_div(width, job->strip);
   gpured__parallel_for(threads, (p->outputs == width ? 1 : p->outputs / width) * job->strips,
                        gpured__rows_task, job);
@@ -5640,7 +5651,7 @@ GPURED__INLINE int gpured__small_call(int op, const gpured_tensor *in, uint32_t 
   if (in->strides[in->ndim - 1] != 1 || (in->ndim == 2 && in->strides[0] != cols)) return 0;
   flat = in->ndim == 1 || axes == 3;
   axis = flat ? 2 : (int)axes - 1;
-  if (flat ? out->ndim != 0
+  if (flat ? out->ndim > 1 || (out->ndim == 1 && out->shape[0] != 1)
            : out->ndim != 1 || out->shape[0] != in->shape[1 - axis] || out->strides[0] != 1)
     return 0;
   return gpured__small(op, in->dtype, in->data, rows, cols, axis, out->data);
@@ -5664,7 +5675,7 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
     gpured__run_few(p, &job, threads);
   else if (gpured__wants_columns(p, &job))
     gpured__run_columns(p, &job, threads, o);
-  else if (gpured__wants_rows(p))
+  else if (gpured__wants_rows(p, threads))
     gpured__run_rows(p, &job, threads);
   else
     gpured__run_sequences(p, &job, threads);
@@ -5691,6 +5702,8 @@ enum {
   GPURED__STRIP_SLOTS = 36 * GPURED__STRIP_BYTES,
   GPURED__CARRY_BYTES = (GPURED__CARRY_LEVELS * 82 + 1) * 16 /* for elements of up to 16 bytes */
 };
+/* Bytes of a line below which several threads would mostly wait for each other. */
+enum { GPURED__SCAN_TOGETHER = 1 << 24 };
 
 typedef struct gpured__scan_job {
   const gpured__plan *p;
@@ -6074,7 +6087,7 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
   if (threads == 1 || p->outputs >= threads) strips = gpured__choose_side(p, &job, threads);
   gpured__scan_prepare(&job, strips, line * (double)p->outputs);
 #if GPURED__OPENMP
-  if (threads > 1 && p->outputs < threads && p->n >= 4 * GPURED__SCAN_TILE) {
+  if (threads > 1 && p->outputs < threads && line >= (double)GPURED__SCAN_TOGETHER) {
     for (width = 0; width < p->outputs; ++width) gpured__scan_together(&job, width, threads);
     return;
   }
