@@ -2214,6 +2214,9 @@ GPURED__INLINE void GPURED__N(store_part)(GPURED__T *x, int count, GPURED__V val
 GPURED__INLINE void GPURED__N(part_row)(GPURED__V *row, const GPURED__T *x, int count,
                                         GPURED__T fill) {
   int i;
+#if GPURED__WIDTH == 0 /* gcc -O3 does not see that all of it is written */
+  memset(row, 0, GPURED__NV * sizeof *row);
+#endif
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i)
     row[i] = GPURED__N(load_part)(
@@ -2264,7 +2267,7 @@ GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__V *acc, const GPURED__T
   GPURED__V last[GPURED__NV], last_w[GPURED__NV];
   int64_t r, rows = n / GPURED__LANES;
   int i, rest = (int)(n % GPURED__LANES);
-  if (rest > 0) {
+  if (rest > 0 || rows == 0) {
     (inside ? GPURED__N(blend_row) : GPURED__N(part_row))(last, x + n - rest, rest,
                                                           GPURED__N(neutral)(kernel));
     if (kernel == GPURED__DOT) GPURED__N(part_row)(last_w, w + n - rest, rest, 1);
@@ -3624,9 +3627,11 @@ GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int ahead, int direct, cons
   int g, i;
   GPURED__UNROLL_4
   for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES) {
-    GPURED__UNROLL
-    for (i = 0; ahead && i < GPURED__LANES; i += GPURED__N(line))
-      GPURED__PREFETCH((const void *)((uintptr_t)(x + i) + 4096));
+    if (ahead) {
+      GPURED__UNROLL
+      for (i = 0; i < GPURED__LANES; i += GPURED__N(line))
+        GPURED__PREFETCH((const void *)((uintptr_t)(x + i) + 4096));
+    }
     GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
     GPURED__N(scan_join)
     (kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
@@ -5829,7 +5834,7 @@ GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__s
                                           const char *in, char *out, int64_t count) {
   const gpured__plan *p = job->p;
   const gpured__axis *across = &p->kept[p->kept_count - 1];
-  double rows[GPURED__LANES * GPURED__STRIP_BYTES / 8];
+  double rows[(int)GPURED__LANES * (int)GPURED__STRIP_BYTES / 8];
   const int64_t step = st->width * (int64_t)job->s->size;
   int64_t at, r, n;
   memset(rows, 0, (size_t)(GPURED__LANES * step));
@@ -5984,7 +5989,7 @@ GPURED__FUNC void gpured__scan_together(const gpured__scan_job *job, int64_t lin
   int64_t start, i, next;
   r.job = job;
   r.level = p->n >= (int64_t)threads * 4 * GPURED__LANES * GPURED__SCAN_TILE ? 2 : 1;
-  r.size = r.level == 2 ? GPURED__LANES * GPURED__SCAN_TILE : GPURED__SCAN_TILE;
+  r.size = r.level == 2 ? (int)GPURED__LANES * (int)GPURED__SCAN_TILE : GPURED__SCAN_TILE;
   job->s->start(p->kernel, &r.carry, job->empty);
   for (start = 0; start < p->n; start += r.n) {
     r.in = gpured__scan_in(p, p->line, l.in, start);
@@ -6402,9 +6407,10 @@ GPURED__FUNC void gpured__gemm_choose_reading(const gpured__gemm_plan *p, const 
   lay->left_in_place = gpured__gemm_is_plain(p, &p->left);
   lay->left_lines = ls[1] == 1 || ls[0] != 1 ? (int64_t)GPURED__GEMM_BLOCK : lay->chunk;
   lay->left_step = GPURED__GEMM_BLOCK + lay->chunk - lay->left_lines + 64 / size;
-  lay->right_in_place = gpured__gemm_is_plain(p, &p->right) && rs[1] == 1 && rs[0] >= 0 &&
-                        (double)p->depth * (double)rs[0] * (double)size <= GPURED__RIGHT_BYTES;
-  lay->pack_once = (double)p->depth * (double)(k->nr * size) <= GPURED__GROUP_BYTES;
+  lay->right_in_place =
+      gpured__gemm_is_plain(p, &p->right) && rs[1] == 1 && rs[0] >= 0 &&
+      (double)p->depth * (double)rs[0] * (double)size <= (double)GPURED__RIGHT_BYTES;
+  lay->pack_once = (double)p->depth * (double)(k->nr * size) <= (double)GPURED__GROUP_BYTES;
 }
 
 /* How many panels a task takes, and into how many segments rows are cut. */
@@ -6415,8 +6421,8 @@ GPURED__FUNC void gpured__gemm_choose_tasks(const gpured__gemm_plan *p, const gp
   const double partials = 2 * size * (double)p->g->count * (double)lay->blocks;
   double most = GPURED__GROUP;
   int64_t pairs;
-  if (most * (packed + partials) > GPURED__GROUP_BYTES)
-    most = GPURED__GROUP_BYTES / (packed + partials);
+  if (most * (packed + partials) > (double)GPURED__GROUP_BYTES)
+    most = (double)GPURED__GROUP_BYTES / (packed + partials);
   if (threads > 1 && most * 4 * threads > (double)p->batches * (double)lay->panels)
     most = (double)p->batches * (double)lay->panels / (4 * threads);
   lay->group = most < 1 ? 1 : (int64_t)most;
@@ -6578,7 +6584,7 @@ GPURED__FUNC void gpured__gemm_pack_right(const gpured__gemm_job *job,
   const int64_t *s = t->strides + t->ndim - 2, size = (int64_t)gpured__dtype_size(t->dtype);
   const int64_t ksize = (int64_t)job->k->size, nr = job->k->nr;
   const char *src = here->right + (at * s[0] + here->column * s[1]) * size;
-  double buffer[GPURED__BLOCK * GPURED__STRIP];
+  double buffer[(int)GPURED__BLOCK * (int)GPURED__STRIP];
   int64_t i, n;
   if (gpured__gemm_is_plain(job->p, t)) {
     job->k->gemm_pack(src, s[0], s[1], here->columns, k, dst);
@@ -6855,7 +6861,7 @@ GPURED__FUNC int64_t gpured__gemm_span(const gpured_tensor *t) {
   const double size = (double)gpured__dtype_size(t->dtype);
   const double span = (double)(n[0] - 1) * (double)s[0] + (double)(n[1] - 1) * (double)s[1] + 1;
   if (n[0] <= 0 || n[1] <= 0 || s[0] < 0 || s[1] < 0) return 0;
-  if (span > 2 * (double)n[0] * (double)n[1] || span * size > GPURED__AHEAD_BYTES) return 0;
+  if (span > 2 * (double)n[0] * (double)n[1] || span * size > (double)GPURED__AHEAD_BYTES) return 0;
   return (int64_t)(span * size);
 }
 
@@ -7397,7 +7403,8 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
                          gpured_dtype out_dtype, void *out) {
   gpured_tensor in, result;
   if (n > (size_t)INT64_MAX) return;
-  if (out_dtype == dtype && gpured__small((int)op, dtype, x, 1, (int64_t)n, 2, out)) return;
+  if (out_dtype == dtype && gpured__small((int)op, (int32_t)dtype, x, 1, (int64_t)n, 2, out))
+    return;
   in = gpured_vector(x, dtype, (int64_t)n);
   result = gpured_array(out, out_dtype, 0, NULL, NULL);
   (void)gpured_reduce(op, &in, 1u, &result, NULL);
@@ -7415,16 +7422,16 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
     gpured__flat(op, x, dtype, n, GPURED_I64, &y);                    \
     return y;                                                         \
   }
-#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                \
-  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols, \
-                                                 type *out) {                             \
-    gpured_tensor in, result;                                                             \
-    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW; \
-    if (gpured__small(GPURED_SUM, dtype, a, (int64_t)rows, (int64_t)cols, axis, out))     \
-      return GPURED_OK;                                                                   \
-    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                           \
-    result = gpured_vector(out, dtype, (int64_t)(kept));                                  \
-    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                   \
+#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                     \
+  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols,      \
+                                                 type *out) {                                  \
+    gpured_tensor in, result;                                                                  \
+    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;      \
+    if (gpured__small(GPURED_SUM, (int32_t)dtype, a, (int64_t)rows, (int64_t)cols, axis, out)) \
+      return GPURED_OK;                                                                        \
+    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                                \
+    result = gpured_vector(out, dtype, (int64_t)(kept));                                       \
+    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                        \
   }
 #define GPURED__CUMSUM(type, tag, dtype)                                           \
   GPURED_API gpured_status gpured_cumsum_##tag(const type *x, type *y, size_t n) { \
