@@ -478,6 +478,49 @@ static void test_far_apart(gpured_backend backend) {
   CHECK(y == 7, "an axis of extent 1 with a huge stride: the sum is %lld", (long long)y);
 }
 
+static void *counted_alloc(void *user, size_t bytes, void *stream) {
+  (void)bytes, (void)stream;
+  ++*(int *)user;
+  return NULL;
+}
+
+static void counted_free(void *user, void *ptr, size_t bytes, void *stream) {
+  (void)ptr, (void)bytes, (void)stream;
+  *(int *)user = -1000;
+}
+
+/* Wide matrices are reduced down their columns with memory of their own, and without it where there
+ * is none, to the same bits. */
+static void test_columns_without_memory(gpured_backend backend) {
+  const int64_t rows = 700, cols = 6000;
+  float *x = (float *)malloc((size_t)(rows * cols) * sizeof *x);
+  float *with = (float *)malloc((size_t)cols * sizeof *with), *without;
+  gpured_tensor in = gpured_matrix(x, GPURED_F32, rows, cols),
+                out = gpured_vector(with, GPURED_F32, cols);
+  gpured_options o = gpured_default_options();
+  uint64_t state = 7;
+  int64_t i;
+  int asked = 0;
+  (void)backend;
+  without = (float *)calloc((size_t)cols, sizeof *without);
+  for (i = 0; i < rows * cols; ++i) x[i] = (float)random_in(&state, -1000, 1000) / 7;
+  for (o.threads = 1; o.threads <= 3; ++o.threads) {
+    o.alloc = NULL, o.dealloc = NULL;
+    out.data = with;
+    CHECK(gpured_reduce(GPURED_SUM, &in, 1, &out, &o) == GPURED_OK, "%d threads", o.threads);
+    o.alloc = counted_alloc, o.dealloc = counted_free, o.user = &asked;
+    out.data = without;
+    CHECK(gpured_reduce(GPURED_SUM, &in, 1, &out, &o) == GPURED_OK, "no memory, %d threads",
+          o.threads);
+    CHECK(memcmp(with, without, (size_t)cols * sizeof *with) == 0,
+          "%d threads: other bits without memory", o.threads);
+  }
+  CHECK(asked == 3, "memory was asked for %d times", asked);
+  free(x);
+  free(with);
+  free(without);
+}
+
 const test_case api_tests[] = {{"api_one_liners", test_one_liners, T_HOST},
                                {"api_one_liners_null", test_one_liners_null, T_HOST},
                                {"api_rows_and_columns", test_rows_and_columns, T_HOST},
@@ -495,6 +538,7 @@ const test_case api_tests[] = {{"api_one_liners", test_one_liners, T_HOST},
 #ifdef _OPENMP
                                {"api_openmp", test_openmp, 0},
 #endif
+                               {"api_columns_without_memory", test_columns_without_memory, T_HOST},
                                {"api_float_mode", test_float_mode, 0},
                                {"api_far_apart", test_far_apart, 0},
                                {"api_huge_integers", test_huge_integers, T_SLOW},
