@@ -5129,9 +5129,9 @@ GPURED__FUNC gpured_status gpured__acquire(const gpured_options *o, size_t bytes
   }
   if (bytes == 0) return GPURED_OK;
   if (bytes > SIZE_MAX - 64) return GPURED_ERR_ALLOC;
-  m->kind = o->alloc ? 1 : 2;
   m->base = o->alloc ? o->alloc(o->user, bytes, o->stream) : malloc(bytes + 63);
   if (!m->base) return GPURED_ERR_ALLOC;
+  m->kind = o->alloc ? 1 : 2;
   m->start = (char *)m->base + (o->alloc ? 0 : (64 - (uintptr_t)m->base % 64) % 64);
   return GPURED_OK;
 }

@@ -5,6 +5,7 @@
  */
 #include <fenv.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../gpured.h" /* a second time does nothing */
