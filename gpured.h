@@ -5151,7 +5151,7 @@ GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
  * together. A long sequence is cut into segments of 2^k blocks, subtrees of the order's tree, so
  * that any number of threads meets the same additions.
  */
-enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 256 };
+enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 1024 };
 enum { GPURED__PIECE = 64, GPURED__SHORT_STRIP = 1024, GPURED__WIDE_STRIP = 4096 };
 enum { GPURED__SLOT_BYTES = 160 * 1024, GPURED__WIDE_BYTES = 2048 * 1024 };
 
@@ -5388,14 +5388,29 @@ GPURED__FUNC void gpured__run_sequences(const gpured__plan *p, gpured__reduce_jo
   }
 }
 
+GPURED__INLINE void gpured__finish_values(const gpured__plan *p, const gpured__kernels *k,
+                                          int64_t count, void *values) {
+  if (p->op == GPURED_MEAN || p->op == GPURED_NORM2) k->finish(p->op, values, count, p->n);
+}
+
 /* Stores `count` values of neighbouring sequences along the last kept axis. */
 GPURED__FUNC void gpured__store_values(const gpured__plan *p, const gpured__kernels *k,
                                        int64_t sequence, int64_t count, void *values) {
   char *out = (char *)p->out + gpured__offset(p->kept, p->kept_count, sequence, GPURED__OUT) *
                                    (int64_t)gpured__dtype_size(p->out_dtype);
   int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__OUT] : 0;
-  if (p->op == GPURED_MEAN || p->op == GPURED_NORM2) k->finish(p->op, values, count, p->n);
+  gpured__finish_values(p, k, count, values);
   k->put(out, p->out_dtype, stride, values, count, p->fetch);
+}
+
+/* Where a kernel that stores finished values may put those of neighbouring sequences: the output
+ * itself, if that is what it looks like, or NULL. */
+GPURED__INLINE void *gpured__direct_out(const gpured__plan *p, int64_t sequence) {
+  const int32_t native = p->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64;
+  const int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__OUT] : 1;
+  if (p->acc == GPURED__U64 || p->out_dtype != native || stride != 1) return NULL;
+  return (char *)p->out + gpured__offset(p->kept, p->kept_count, sequence, GPURED__OUT) *
+                              (int64_t)gpured__dtype_size(p->out_dtype);
 }
 
 /* The sequences of a task that takes up to job->strip neighbours along the last kept axis. */
@@ -5418,9 +5433,13 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
       (const char *)p->in +
       gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
   double values[GPURED__ROWS];
+  void *out = gpured__direct_out(p, sequence);
   (void)thread;
-  job->k->rows(p->kernel, base, stride, count, p->n, values);
-  gpured__store_values(p, job->k, sequence, count, values);
+  job->k->rows(p->kernel, base, stride, count, p->n, out ? out : values);
+  if (out)
+    gpured__finish_values(p, job->k, count, out);
+  else
+    gpured__store_values(p, job->k, sequence, count, values);
 }
 
 GPURED__INLINE int gpured__wants_rows(const gpured__plan *p, int threads) {
@@ -5449,9 +5468,13 @@ GPURED__FUNC void gpured__few_task(void *context, int64_t index, int thread) {
       (const char *)p->in +
       gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
   double values[GPURED__SHORT_STRIP];
+  void *out = gpured__direct_out(p, sequence);
   (void)thread;
-  job->k->few(p->kernel, base, p->line[0].stride[GPURED__IN], p->n, count, values);
-  gpured__store_values(p, job->k, sequence, count, values);
+  job->k->few(p->kernel, base, p->line[0].stride[GPURED__IN], p->n, count, out ? out : values);
+  if (out)
+    gpured__finish_values(p, job->k, count, out);
+  else
+    gpured__store_values(p, job->k, sequence, count, values);
 }
 
 GPURED__INLINE int gpured__wants_few(const gpured__plan *p) {
