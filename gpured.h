@@ -2348,18 +2348,20 @@ GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPUR
 }
 #endif
 
-/* The lanes of the next block of a sequence with n elements left. */
-GPURED__INLINE void GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
-                                          const GPURED__T *w, int64_t n) {
+/* The lanes of the next block of a sequence with n elements left. Answers 1 if they are a minimum
+ * or a maximum that has neither NaN nor zero in it. */
+GPURED__INLINE int GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                         const GPURED__T *w, int64_t n) {
   if (n < GPURED__BLOCK) {
     GPURED__N(block)(kernel, acc, x, w, n, 0);
-    return;
+    return 0;
   }
 #if GPURED__FLOAT && GPURED__NV <= 4
   if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS)
-    if (GPURED__N(quick_block)(kernel, acc, x)) return;
+    if (GPURED__N(quick_block)(kernel, acc, x)) return 1;
 #endif
   GPURED__N(whole_block)(kernel, acc, x, w);
+  return 0;
 }
 
 GPURED__INLINE void GPURED__N(combine_lanes)(int kernel, GPURED__T *a, const GPURED__T *b) {
@@ -2533,7 +2535,7 @@ GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, 
   GPURED__T y[GPURED__W];
   int b, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
   for (b = 0; b < blocks; ++b, x += GPURED__BLOCK)
-    GPURED__N(next_block)(kernel, acc[b], x, x, n - b * GPURED__BLOCK);
+    (void)GPURED__N(next_block)(kernel, acc[b], x, x, n - b * GPURED__BLOCK);
   GPURED__N(join_four)(kernel, acc, blocks);
   GPURED__N(store)(y, GPURED__N(fold_row)(kernel, acc[0]));
   return y[0];
@@ -2998,13 +3000,12 @@ GPURED__FUNC void GPURED__N(finish)(int op, void *data, int64_t count, int64_t n
 
 /* ---- 10.5  Feeding a sequence: n elements that begin at a block's border ---- */
 
-/* Lanes of a block onto the counter; the register form of push. */
-GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__state *st, GPURED__V *acc) {
-  int64_t carry = st->count++;
-  gpured__node *top = st->stack;
+/* Lanes of a block onto a counter of `count` blocks; the register form of push. */
+GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__node *top, int64_t count,
+                                          GPURED__V *acc) {
   GPURED__T *lanes;
   int i;
-  for (; carry & 1; carry >>= 1, ++top) {
+  for (; count & 1; count >>= 1, ++top) {
     lanes = top->v.GPURED__TN;
     GPURED__UNROLL
     for (i = 0; i < GPURED__NV; ++i)
@@ -3014,22 +3015,31 @@ GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__state *st, GPURED_
 }
 
 #if GPURED__FLOAT && GPURED__NV <= 4
-/* Min and max are order-free: all blocks together are one block of the tree. */
+/* Min and max are order-free: all blocks together are one block of the tree. While there is neither
+ * NaN nor zero, the hardware's step joins them. */
 GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const GPURED__T *x,
                                             int64_t n) {
   GPURED__V all[GPURED__NV], acc[GPURED__NV];
-  GPURED__N(next_block)(kernel, all, x, x, n);
+  int i, plain = GPURED__N(next_block)(kernel, all, x, x, n);
   for (n -= GPURED__BLOCK, x += GPURED__BLOCK; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
-    GPURED__N(next_block)(kernel, acc, x, x, n);
-    GPURED__N(combine_rows)(kernel, all, acc);
+    plain = GPURED__N(next_block)(kernel, acc, x, x, n) && plain;
+    if (!plain) {
+      GPURED__N(combine_rows)(kernel, all, acc);
+      continue;
+    }
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      all[i] = kernel == GPURED__MIN ? GPURED__N(min_plain)(all[i], acc[i])
+                                     : GPURED__N(max_plain)(all[i], acc[i]);
   }
-  GPURED__N(push_lanes)(kernel, st, all);
+  GPURED__N(push_lanes)(kernel, st->stack, st->count++, all);
 }
 #endif
 
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
                                          const GPURED__T *w, int64_t n) {
   GPURED__V acc[GPURED__NV];
+  int64_t count = st->count;
 #if GPURED__FLOAT && GPURED__NV <= 4
   if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
     GPURED__N(feed_extreme)(kernel, st, x, n);
@@ -3037,9 +3047,10 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
   }
 #endif
   for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK, w += GPURED__BLOCK) {
-    GPURED__N(next_block)(kernel, acc, x, w, n);
-    GPURED__N(push_lanes)(kernel, st, acc);
+    (void)GPURED__N(next_block)(kernel, acc, x, w, n);
+    GPURED__N(push_lanes)(kernel, st->stack, count++, acc);
   }
+  st->count = count;
 }
 
 /* The tree over all lanes pushed, as close does it. */
@@ -5605,15 +5616,13 @@ GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job 
                                       const gpured_options *o) {
   double stack[GPURED__SLOT_BYTES / sizeof(double)];
   int64_t strips = gpured__choose_columns(p, job, threads, GPURED__SLOT_BYTES);
-  gpured_options plain = *o;
   gpured__memory memory;
   size_t slots;
-  plain.workspace = NULL;
   memset(&memory, 0, sizeof memory);
   if (job->strip < p->kept[p->kept_count - 1].n && job->strip > GPURED__STRIP) {
     strips = gpured__choose_columns(p, job, threads, GPURED__WIDE_BYTES);
     slots = job->slot_bytes * (size_t)threads;
-    if (gpured__acquire(&plain, slots + GPURED__WIDE_BYTES, &memory) == GPURED_OK) {
+    if (gpured__acquire(o, slots + GPURED__WIDE_BYTES, &memory) == GPURED_OK) {
       job->slots = memory.start;
       job->nodes = (gpured__node *)(void *)(memory.start + slots);
     } else {
@@ -5623,7 +5632,7 @@ GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job 
   if (!memory.start) job->nodes = (gpured__node *)(void *)stack;
   gpured__parallel_for(threads, strips * job->segments, gpured__columns_task, job);
   if (job->segments > 1) gpured__columns_finish(job, strips);
-  gpured__release(&plain, &memory);
+  gpured__release(o, &memory);
 }
 
 /* ---- Small calls: a few plain numbers, for which checks and plans cost more than the work ---- */
