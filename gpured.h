@@ -2268,8 +2268,10 @@ GPURED__INLINE void GPURED__N(block)(int kernel, GPURED__V *acc, const GPURED__T
   int64_t r, rows = n / GPURED__LANES;
   int i, rest = (int)(n % GPURED__LANES);
   if (rest > 0 || rows == 0) {
-    (inside ? GPURED__N(blend_row) : GPURED__N(part_row))(last, x + n - rest, rest,
-                                                          GPURED__N(neutral)(kernel));
+    if (inside)
+      GPURED__N(blend_row)(last, x + n - rest, rest, GPURED__N(neutral)(kernel));
+    else
+      GPURED__N(part_row)(last, x + n - rest, rest, GPURED__N(neutral)(kernel));
     if (kernel == GPURED__DOT) GPURED__N(part_row)(last_w, w + n - rest, rest, 1);
   }
   if (rows == 0) {
@@ -2851,6 +2853,8 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
     GPURED__UNROLL
     for (j = 0; j < J; ++j) {
       const GPURED__V xv = GPURED__N(load)(x + j * GPURED__W);
+      if (j * GPURED__W * GPURED__ESIZE % 64 == 0)
+        GPURED__PREFETCH((const char *)(x + j * GPURED__W) + GPURED__FAR_AHEAD);
       v[j] = GPURED__N(step)(kernel, v[j], xv, xv);
     }
   }

@@ -753,7 +753,8 @@ static void test_workspace(gpured_backend backend) {
       wanted += bytes > 0;
       free_big(&d);
     }
-  if (backend == GPURED_BACKEND_CPU) CHECK(wanted > 0, "no call wanted a workspace: nothing was tested");
+  if (backend == GPURED_BACKEND_CPU)
+    CHECK(wanted > 0, "no call wanted a workspace: nothing was tested");
 }
 
 const test_case args_tests[] = {{"args_valid", test_valid, 0},
