@@ -2040,7 +2040,7 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 /*
  * Calls an inlined function with the number of a folding kernel as a constant, so that each gets a
  * copy made for it. On x86, scalars (which only serve comparisons) and SSE2 (processors from before
- * 2013) share one copy: all copies together would double the time that the header takes to compile.
+ * 2013) share one copy, because the copies are most of what makes the header slow to compile.
  */
 #define GPURED__CASE(number, function, ...) \
   case number:                              \
