@@ -932,6 +932,11 @@ enum {
   ROWS_MOST_LOG2 = 10
 };
 enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
+/* Blocks of a multiprocessor: shared memory allows six, and where that many suffice to hide the
+ * arithmetic, registers shall. */
+__host__ __device__ constexpr int rows_resident(int a, int k) {
+  return a == GPURED__F32 && k < K_ARG ? 6 : 4;
+}
 
 struct rows {
   int mode;
@@ -1244,6 +1249,41 @@ struct byte_sum {
     node[0] = (uint64_t)(int64_t)sum;
   }
 };
+
+/* The greatest of bytes, two at a time in 16 bits each: their order does not matter either. */
+GPURED__DEV uint32_t greater_pairs(uint32_t a, uint32_t x) {
+  return __vmaxu2(a, __vmaxu2(x & 0x00ff00ffu, x >> 8 & 0x00ff00ffu));
+}
+template <int D>
+struct byte_max {
+  enum { P = 1, V = 16, VN = V, PN = P };
+  GPURED__DEV void make(const job &j, const piece<D, uint64_t> &p, int, int64_t, int,
+                        uint64_t *node) {
+    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS || p.count == 0) {
+      block_lanes<K_MAX>(p, node, [&](uint64_t x) { return prepared<K_MAX>(x, j); });
+      return;
+    }
+    /* Bytes as unsigned numbers in the order of j.flip: signs turned, or everything for minima. */
+    const uint32_t minimum = (uint32_t)j.flip & 0xffu, sign = D == GPURED_I8 ? 0x80u : 0;
+    const uint32_t turn = (minimum ^ sign) * 0x01010101u;
+    uint32_t a = 0;
+    for (int r = 0; r < p.count; ++r) {
+      const uint4 q = *(const uint4 *)(p.stage + 16 * swizzled<P>(p.slot + r, p.width_log2));
+      a = greater_pairs(greater_pairs(a, q.x ^ turn), q.y ^ turn);
+      a = greater_pairs(greater_pairs(a, q.z ^ turn), q.w ^ turn);
+    }
+    a = max(a & 0xffu, a >> 16) ^ (turn & 0xffu);
+#pragma unroll
+    for (int i = 1; i < V; ++i) set_neutral<K_MAX>(&node[i]);
+    uint64_t x;
+    widen<D>((typename stored<D>::S)a, &x);
+    node[0] = prepared<K_MAX>(x, j);
+  }
+};
+template <>
+struct unit_of<GPURED__U64, GPURED_I8, K_MAX> : byte_max<GPURED_I8> {};
+template <>
+struct unit_of<GPURED__U64, GPURED_U8, K_MAX> : byte_max<GPURED_U8> {};
 template <>
 struct unit_of<GPURED__U64, GPURED_I8, K_ADD> : byte_sum<GPURED_I8> {};
 template <>
@@ -1472,7 +1512,7 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_long(const job j, const rows w) {
+static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K)) reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
@@ -1509,7 +1549,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_long(const job 
 }
 
 template <int A, int D, int K, int MODE>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32) reduce_rows(const job j, const rows w) {
+static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K)) reduce_rows(const job j, const rows w) {
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
@@ -1910,6 +1950,7 @@ struct line_scan {
   job j; /* sequences are the lines; j.n their length */
   int64_t in_stride, out_stride;
   int64_t line_tiles, tiles;
+  int64_t strips; /* of lines that lie side by side, 32 each */
   int chunks;     /* of a tile */
   int lines_log2; /* short lines: in a chunk, 2^this; -1: long lines */
   int levels;     /* long lines: levels above the chunks' totals, theirs included */
@@ -1919,8 +1960,7 @@ struct line_scan {
   double empty_real;
   uint64_t empty_integer;
   unsigned long long *state; /* the ticket, then words */
-  int64_t level_at[SCAN_LEVELS], level_count[SCAN_LEVELS],
-      last_at; /* in values, level_count a line */
+  int64_t level_at[SCAN_LEVELS], line_values, last_at; /* in values: in a line, of a line; behind */
 };
 
 template <int A, int K>
@@ -2256,7 +2296,7 @@ struct look_back_values {
       const int level = 2 * r + t / 16;
       if (missing >> r & 1u) {
         int64_t index = (first_chunk >> 4 * level & ~15ll) + t % 16;
-        if (look(a.state, a.level_at[level] + line * a.level_count[level] + index, &x[r]))
+        if (look(a.state, line * a.line_values + a.level_at[level] + index, &x[r]))
           missing &= ~(1u << r);
       }
     }
@@ -2281,7 +2321,7 @@ GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk
   E h[SCAN_ROUNDS], e, up;
   bool ends = place + have == 16;
   v.missing = 0;
-  if (t < have) show(a.state, a.level_at[0] + line * a.level_count[0] + first_chunk + t, own);
+  if (t < have) show(a.state, line * a.line_values + a.level_at[0] + first_chunk + t, own);
 #pragma unroll
   for (int r = 0; r < SCAN_ROUNDS; ++r) {
     const int level = 2 * r + t / 16;
@@ -2301,8 +2341,7 @@ GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk
     ends = level == 0 || place_here == 15;
     if (ends && level + 1 < a.levels && t == 0)
       show(a.state,
-           a.level_at[level + 1] + line * a.level_count[level + 1] +
-               (first_chunk >> 4 * (level + 1)),
+           line * a.line_values + a.level_at[level + 1] + (first_chunk >> 4 * (level + 1)),
            up);
   }
   own = from_thread(own, (t - place) & 31, 32);
@@ -2563,6 +2602,531 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
   __syncthreads();
   if (a.exclusive && is_long) pass_last<A, K>(a, map, number, tile, prefix, last);
   store_scan_tile<A, K>(a, map, tile, prefix, *last);
+}
+
+/* ---- Contiguous lines of floats ---- */
+/*
+ * At the speed of memory what counts is how much is under way while tiles wait for each other. Here
+ * every warp works alone, on tiles of one chunk, with two places for them in shared memory: while
+ * one tile waits for the values before it, the next one is read, scanned and its total shown. From
+ * a tile's ticket to its total nothing is waited for but its own copies; so the lowest tile that
+ * has not shown its total will, and all tiles that wait go on.
+ */
+enum { STREAM_WARPS = 7, STREAM_GROUPS = SCAN_CHUNK / GPURED__LANES / 32, STREAM_ROUNDS = 3 };
+enum { STREAM_TILE = SCAN_CHUNK * 4, STREAM_SHARED = STREAM_WARPS * 2 * STREAM_TILE };
+
+/* Where vectors of 16 bytes lie, in bytes: number t + 32 i (copied side by side), and number i of
+ * the SIZE vectors of group t of 32 (read by one thread). As spread() has it, in terms that are the
+ * same for every tile. */
+GPURED__DEV int side_by_side(int t, int i) {
+  return (((t ^ (t >> 3)) ^ (i & 1) * 4) + 32 * i) * 16;
+}
+template <int SIZE>
+GPURED__DEV int of_group(int t, int i) {
+  return (t * SIZE ^ (t * SIZE >> 3 & 7) ^ i) * 16;
+}
+
+/* Elements of a tile. */
+GPURED__DEV int stream_count(const line_scan &a, const tile_map &map) {
+  const int64_t left = a.lines_log2 < 0 ? a.j.n - map.from : (a.j.outputs - map.line) * a.j.n;
+  return left < SCAN_CHUNK ? (int)left : (int)SCAN_CHUNK;
+}
+
+GPURED__DEV int64_t stream_place(const line_scan &a, const tile_map &map, int operand) {
+  return map.line * a.j.kept[0].stride[operand] + map.from;
+}
+
+/* The tile that a ticket names. */
+GPURED__DEV tile_map stream_map(const line_scan &a, unsigned number) {
+  const unsigned tiles = (unsigned)a.line_tiles, line = a.lines_log2 < 0 ? number / tiles : number;
+  tile_map map;
+  map.line = a.lines_log2 < 0 ? line : (int64_t)number << a.lines_log2;
+  map.from = a.lines_log2 < 0 ? (int64_t)(number - line * tiles) * SCAN_CHUNK : 0;
+  return map;
+}
+
+template <int D>
+GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, char *to, int t) {
+  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE, VECTORS = SCAN_CHUNK / PER };
+  const char *from = a.j.in + stream_place(a, map, GPURED__IN) * SIZE;
+  const int count = stream_count(a, map);
+  if (count == SCAN_CHUNK) {
+#pragma unroll
+    for (int i = 0; i < VECTORS / 32; ++i)
+      copy_16(to + side_by_side(t, i), from + t * 16 + i * 512);
+    return;
+  }
+#pragma unroll 1
+  for (int v = t; v * PER < count; v += 32) {
+    char *at = to + (v ^ (v >> 3 & 7)) * 16;
+    if ((v + 1) * PER <= count)
+      copy_16(at, from + v * 16);
+    else
+#pragma unroll 1
+      for (int i = 0; i < (count - v * PER) * SIZE; ++i) at[i] = from[v * 16 + i];
+  }
+}
+
+/* Group t of 32 groups. */
+template <int D>
+GPURED__DEV void stream_read(const char *from, int t, float *x) {
+  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE };
+#pragma unroll
+  for (int i = 0; i < SIZE; ++i)
+    unpack<D, float, PER>(*(const uint4 *)(from + of_group<SIZE>(t, i)), x + i * PER, 0);
+}
+
+/* A tile whose elements have become H_0, in shared memory; the rest in registers. */
+struct stream_tile {
+  tile_map map;
+  float h1[STREAM_GROUPS]; /* H_1 of group t of each 32 */
+  float h2;                /* H_2 of the t-th 256 elements, t < 16 */
+};
+
+template <int K, int D>
+GPURED__DEV void stream_scan(const line_scan &a, char *tile, stream_tile *s) {
+  enum { HALF = D == GPURED_F32 ? 1 : STREAM_GROUPS }; /* narrow ones grow in place: read all first */
+  const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
+  const int place1 = t & 15 & (slots - 1);
+  const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
+  float v[STREAM_GROUPS][GPURED__LANES], own;
+#pragma unroll
+  for (int c = 0; c < STREAM_GROUPS; ++c)
+    stream_read<D>(tile + c * 512 * stored<D>::SIZE, t, v[c]);
+  if (HALF > 1) __syncwarp();
+  set_neutral<K>(&own);
+#pragma unroll
+  for (int c = 0; c < STREAM_GROUPS; ++c) {
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) flip_element<K>(&v[c][i], a.j);
+    doubling<K, float, 1>::scan(v[c]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      *(float4 *)(tile + c * 2048 + of_group<4>(t, i)) =
+          make_float4(v[c][4 * i], v[c][4 * i + 1], v[c][4 * i + 2], v[c][4 * i + 3]);
+    s->h1[c] = scan_across<K>(v[c][GPURED__LANES - 1], place1);
+    const float x = __shfl_sync(0xffffffffu, s->h1[c], (t & 1) * 16 + 15);
+    if ((t & 15) >> 1 == c) own = x;
+  }
+  s->h2 = scan_across<K>(own, place2);
+}
+
+/* What look_back() does, for a tile of one chunk: thread t has value t % 16 of the levels t / 16,
+ * t / 16 + 2, ...; they are asked for at once, long before they are needed. */
+struct stream_back {
+  unsigned long long *state; /* of the line */
+  int chunk;
+  float x[STREAM_ROUNDS];
+  bool missing[STREAM_ROUNDS];
+
+  __device__ __forceinline__ void ask(const line_scan &a, int r) {
+    const int t = (int)threadIdx.x % 32, level = 2 * r + t / 16, at = chunk >> 4 * level;
+    if (missing[r]) missing[r] = !look(state, a.level_at[level] + (at & ~15) + t % 16, &x[r]);
+  }
+  template <int K>
+  __device__ __forceinline__ void begin(const line_scan &a, const tile_map &map) {
+    const int t = (int)threadIdx.x % 32;
+    state = a.state + map.line * a.line_values;
+    chunk = (int)(map.from / SCAN_CHUNK);
+#pragma unroll
+    for (int r = 0; r < STREAM_ROUNDS; ++r) {
+      const int level = 2 * r + t / 16;
+      set_neutral<K>(&x[r]);
+      missing[r] = level < a.levels && t % 16 < (chunk >> 4 * level & 15);
+    }
+#pragma unroll
+    for (int r = 0; r < STREAM_ROUNDS; ++r) ask(a, r);
+  }
+  /* A tile that ends groups shows their totals, whatever comes before the groups. */
+  template <int K>
+  __device__ __forceinline__ void publish(const line_scan &a, float up) {
+    const int t = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int level = 0; level + 1 < 2 * STREAM_ROUNDS; ++level) {
+      const int r = level / 2, low = (1 << 4 * (level + 1)) - 1;
+      if (level + 1 >= a.levels || (chunk & low) != low) break;
+      while (__any_sync(0xffffffffu, t / 16 == level % 2 && missing[r])) ask(a, r);
+      const float y = scan_across<K>(t % 16 == 15 ? up : x[r], t % 16);
+      up = __shfl_sync(0xffffffffu, y, level % 2 * 16 + 15);
+      if (t == 0) show(state, a.level_at[level + 1] + (chunk >> 4 * (level + 1)), up);
+    }
+  }
+  /* E_3 of the tile. */
+  template <int K>
+  __device__ __forceinline__ float prefix(const line_scan &a) {
+    float e;
+    set_neutral<K>(&e);
+#pragma unroll
+    for (int r = STREAM_ROUNDS - 1; r >= 0; --r) {
+      if (2 * r >= a.levels) continue;
+      while (__any_sync(0xffffffffu, missing[r])) ask(a, r);
+      const float h = scan_across<K>(x[r], (int)threadIdx.x % 16);
+#pragma unroll
+      for (int half = 1; half >= 0; --half) {
+        const int place = chunk >> 4 * (2 * r + half) & 15;
+        const float left = __shfl_sync(0xffffffffu, h, half * 16 + (place ? place - 1 : 0));
+        if (place) e = combined<K>(e, left);
+      }
+    }
+    return e;
+  }
+};
+
+/* 16 bytes of results, of which `left` elements exist. */
+template <int D>
+GPURED__DEV void stream_put(const float *y, char *to, int left) {
+  typedef typename stored<D>::S S;
+  enum { V = 4 }; /* of f32 in a vector */
+  __align__(16) S raw[V];
+#pragma unroll
+  for (int i = 0; i < V; ++i) store_any((char *)&raw[i], D, y[i]);
+  if (left >= V) {
+    if (sizeof raw == 16)
+      *(uint4 *)to = *(const uint4 *)raw;
+    else
+      *(uint2 *)to = *(const uint2 *)raw;
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      if (i < left) ((S *)to)[i] = raw[i];
+  }
+}
+
+template <int K, int D>
+GPURED__DEV void stream_store(const line_scan &a, const char *tile, const stream_tile &s, float e3) {
+  enum { SIZE = stored<D>::SIZE };
+  const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
+  const int place1 = t & 15 & (slots - 1);
+  const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
+  char *to = a.j.out + stream_place(a, s.map, GPURED__OUT) * SIZE + t * 4 * SIZE;
+  const int count = stream_count(a, s.map) - t * 4;
+  const float left2 = from_above(s.h2, 1), e2 = place2 ? combined<K>(e3, left2) : e3;
+#pragma unroll
+  for (int c = 0; c < STREAM_GROUPS; ++c) {
+    float e1 = __shfl_sync(0xffffffffu, e2, c * 2 + t / 16), left1 = from_above(s.h1[c], 1);
+    if (place1) e1 = combined<K>(e1, left1);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float4 h = *(const float4 *)(tile + side_by_side(t, c * 4 + i));
+      const float e = __shfl_sync(0xffffffffu, e1, i * 8 + t / 4);
+      float y[4] = {combined<K>(e, h.x), combined<K>(e, h.y), combined<K>(e, h.z),
+                    combined<K>(e, h.w)};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) flip_element<K>(&y[k], a.j);
+      stream_put<D>(y, to + (c * 4 + i) * 128 * SIZE, count - (c * 4 + i) * 128);
+    }
+  }
+}
+
+/* The next tile of a warp: by ticket where tiles wait for each other, otherwise in turn. */
+GPURED__DEV unsigned stream_next(const line_scan &a, unsigned number) {
+  if (a.lines_log2 >= 0) return number + gridDim.x * STREAM_WARPS;
+  return threadIdx.x % 32 == 0 ? atomicAdd((unsigned *)a.state, 1u) : 0;
+}
+
+template <int K, int D>
+static __global__ void __launch_bounds__(STREAM_WARPS * 32, 1) scan_stream(const line_scan a) {
+  extern __shared__ __align__(128) char space[];
+  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
+  const bool meets = a.lines_log2 < 0;
+  const unsigned tiles = (unsigned)a.tiles;
+  char *now = space + wi * 2 * STREAM_TILE, *other = now + STREAM_TILE;
+  unsigned number = stream_next(a, blockIdx.x * STREAM_WARPS + wi - gridDim.x * STREAM_WARPS);
+  bool waits = false; /* a tile in `other` */
+  stream_tile here, there;
+  stream_back back;
+  number = __shfl_sync(0xffffffffu, number, 0);
+  here.map = stream_map(a, number);
+  there = here;
+  if (number < tiles) stream_load<D>(a, here.map, now, t);
+  while (number < tiles || waits) {
+    const bool reads = number < tiles;
+    float e = 0;
+    if (waits && meets) back.begin<K>(a, there.map);
+    if (reads) {
+      copies_wait();
+      __syncwarp();
+      stream_scan<K, D>(a, now, &here);
+      delay(number);
+      const float total = __shfl_sync(0xffffffffu, here.h2, 15);
+      if (meets && t == 0)
+        show(a.state + here.map.line * a.line_values, a.level_at[0] + here.map.from / SCAN_CHUNK,
+             total);
+      __syncwarp();
+    }
+    set_neutral<K>(&e);
+    if (waits && meets) {
+      back.publish<K>(a, __shfl_sync(0xffffffffu, there.h2, 15));
+      e = back.prefix<K>(a);
+    }
+    if (reads) number = stream_next(a, number);
+    if (waits) stream_store<K, D>(a, other, there, e);
+    waits = reads;
+    if (!reads) break;
+    char *t1 = now;
+    now = other;
+    other = t1;
+    there = here;
+    number = __shfl_sync(0xffffffffu, number, 0);
+    here.map = stream_map(a, number);
+    __syncwarp();
+    if (number < tiles) stream_load<D>(a, here.map, now, t);
+  }
+}
+
+/* ---- Lines that lie side by side ---- */
+/*
+ * A tile is 256 elements of 32 neighbouring lines: warp w has their groups 2 w and 2 w + 1 of 16
+ * elements, thread t those of line t, in registers. Tiles are numbered across the lines first, so
+ * where there are many lines the tiles that a tile asks for were taken long before it.
+ */
+enum { BESIDE_WARPS = 8, BESIDE_ROWS = 256, BESIDE_MINE = 32, BESIDE_LEVELS = 5 };
+
+/* Shared memory: the groups' own totals and H_1 of them; of each level the values seen, and the one
+ * that counts. */
+template <class E>
+struct beside_space {
+  E total[GPURED__LANES][32], h1[GPURED__LANES][32];
+  E seen[BESIDE_LEVELS][GPURED__LANES][32], left[BESIDE_LEVELS][32];
+};
+
+/* Where a thread is: its line, the first of its elements, and what of the line's state it shares. */
+struct beside_place {
+  int64_t line, row, width;
+  int64_t words, last; /* in the state: the line's first value; the tile's last result */
+  int tile;
+  bool exists;
+};
+
+GPURED__DEV beside_place beside_find(const line_scan &a, int64_t number) {
+  const gpured__axis &across = a.j.kept[a.j.kept_count - 1];
+  const int64_t strip = number % a.strips, rest = number / a.strips, outer = rest / a.line_tiles;
+  const int64_t column = strip * 32 + threadIdx.x % 32;
+  beside_place p;
+  p.width = across.n;
+  p.tile = (int)(rest - outer * a.line_tiles);
+  p.row = (int64_t)p.tile * BESIDE_ROWS + threadIdx.x / 32 * BESIDE_MINE;
+  p.exists = column < p.width;
+  p.line = outer * p.width + column;
+  p.words = outer * a.line_values * p.width + column;
+  p.last = a.last_at + (outer * a.line_tiles + p.tile) * p.width + column;
+  return p;
+}
+
+template <int A, int K, int D, bool READS>
+struct beside_load {
+  typedef typename scanned<A, K>::E E;
+  GPURED__DEV void run(const line_scan &a, const char *from, int64_t left, E *v) {
+    typename stored<D>::S raw[BESIDE_MINE];
+    const int64_t step = a.in_stride * stored<D>::SIZE;
+#pragma unroll
+    for (int i = 0; i < BESIDE_MINE; ++i, from += step)
+      if (i < left) raw[i] = *(const typename stored<D>::S *)from;
+#pragma unroll
+    for (int i = 0; i < BESIDE_MINE; ++i) {
+      typename acc<A>::T x;
+      if (i < left) {
+        widen<D>(raw[i], &x);
+        v[i] = scanned<A, K>::enter(x, a.j);
+      }
+    }
+  }
+};
+template <int A, int K, int D>
+struct beside_load<A, K, D, false> {
+  GPURED__DEV void run(const line_scan &, const char *, int64_t, typename scanned<A, K>::E *) {}
+};
+
+/* The thread's elements; v keeps what it has where there are none. */
+template <int A, int K>
+GPURED__DEV void beside_read(const line_scan &a, const beside_place &p,
+                             typename scanned<A, K>::E *v) {
+  const int64_t left = p.exists ? a.j.n - p.row : 0;
+  const int64_t at = line_place(a, p.exists ? p.line : 0, GPURED__IN) + p.row * a.in_stride;
+  switch (a.j.in_dtype) {
+#define GPURED__CASE(D)                                                                           \
+  case D:                                                                                         \
+    beside_load<A, K, D, scan_reads(A, K, D)>::run(a, a.j.in + at * stored<D>::SIZE, left, v);    \
+    break;
+    GPURED__CASE(GPURED_F32)
+    GPURED__CASE(GPURED_F64)
+    GPURED__CASE(GPURED_F16)
+    GPURED__CASE(GPURED_BF16)
+    GPURED__CASE(GPURED_I8)
+    GPURED__CASE(GPURED_U8)
+    GPURED__CASE(GPURED_I32)
+    GPURED__CASE(GPURED_U32)
+    GPURED__CASE(GPURED_I64)
+    GPURED__CASE(GPURED_U64)
+#undef GPURED__CASE
+  }
+}
+
+template <int A, int K, int D>
+GPURED__DEV void beside_store(const line_scan &a, char *to, int64_t left,
+                              const typename scanned<A, K>::E *y) {
+  const int64_t step = a.out_stride * stored<D>::SIZE;
+#pragma unroll
+  for (int i = 0; i < BESIDE_MINE; ++i, to += step)
+    if (i < left) store_any(to, D, scanned<A, K>::leave(y[i], a.j));
+}
+
+template <int A, int K>
+GPURED__DEV void beside_write(const line_scan &a, const beside_place &p,
+                              const typename scanned<A, K>::E *y) {
+  const int64_t left = p.exists ? a.j.n - p.row : 0;
+  const int64_t at = line_place(a, p.exists ? p.line : 0, GPURED__OUT) + p.row * a.out_stride;
+  char *to = a.j.out + at * size_of(a.j.out_dtype);
+  if (A != GPURED__U64) {
+    if (a.j.out_dtype == GPURED_F32)
+      beside_store<A, K, GPURED_F32>(a, to, left, y);
+    else if (a.j.out_dtype == GPURED_F64)
+      beside_store<A, K, GPURED_F64>(a, to, left, y);
+    else if (a.j.out_dtype == GPURED_F16)
+      beside_store<A, K, GPURED_F16>(a, to, left, y);
+    else
+      beside_store<A, K, GPURED_BF16>(a, to, left, y);
+  } else if (size_of(a.j.out_dtype) == 8) {
+    beside_store<A, K, GPURED_U64>(a, to, left, y);
+  } else if (size_of(a.j.out_dtype) == 4) {
+    beside_store<A, K, GPURED_U32>(a, to, left, y);
+  } else {
+    beside_store<A, K, GPURED_U8>(a, to, left, y);
+  }
+}
+
+/* The value that tiles show at `index` of a level. */
+GPURED__DEV int64_t beside_word(const line_scan &a, const beside_place &p, int level,
+                                int64_t index) {
+  return (a.level_at[level] + index) * p.width + p.words;
+}
+
+/* Values 0 to 14 of a level in shared memory, and another one, scanned. */
+template <int K, class E>
+GPURED__DEV void beside_scan(const E (*seen)[32], int t, E last, E *v) {
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES - 1; ++i) v[i] = seen[i][t];
+  v[GPURED__LANES - 1] = last;
+  doubling<K, E, 1>::scan(v);
+}
+
+/* A tile that ends groups shows their totals. `up`: its own total. */
+template <int K, class E>
+GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p,
+                                const beside_space<E> *s, E up) {
+  const int t = (int)threadIdx.x % 32;
+  for (int level = 0; level + 1 < a.levels && (p.tile >> 4 * level & 15) == 15; ++level) {
+    E v[GPURED__LANES];
+    beside_scan<K>(s->seen[level], t, up, v);
+    up = v[15];
+    if (p.exists) show(a.state, beside_word(a, p, level + 1, p.tile >> 4 * (level + 1)), up);
+  }
+}
+
+/* E_2 of a tile to every thread. */
+template <int K, class E>
+GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_space<E> *s) {
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+  E own, e;
+  set_neutral<K>(&own);
+  __syncthreads(); /* totals are there */
+  if (w == 0) {
+    E v[GPURED__LANES];
+    beside_scan<K>(s->total, t, s->total[15][t], v);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) s->h1[i][t] = v[i];
+    own = v[15];
+    if (p.exists) show(a.state, beside_word(a, p, 0, p.tile), own);
+  }
+  delay(p.tile);
+  for (int level = 0; level < a.levels; ++level) {
+    const int at = p.tile >> 4 * level;
+#pragma unroll
+    for (int i = w; i < GPURED__LANES; i += BESIDE_WARPS) {
+      E x;
+      set_neutral<K>(&x);
+      if (i < (at & 15) && p.exists)
+        while (!look(a.state, beside_word(a, p, level, (at & ~15) + i), &x)) continue;
+      s->seen[level][i][t] = x;
+    }
+  }
+  __syncthreads(); /* what was seen, and h1 */
+  if (w > 0 && w <= a.levels && (p.tile >> 4 * (w - 1) & 15)) {
+    const int place = p.tile >> 4 * (w - 1) & 15;
+    E v[GPURED__LANES];
+    beside_scan<K>(s->seen[w - 1], t, own, v);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i)
+      if (i == place - 1) s->left[w - 1][t] = v[i];
+  }
+  if (w == 0) beside_publish<K>(a, p, s, own);
+  __syncthreads();
+  set_neutral<K>(&e);
+  for (int level = a.levels - 1; level >= 0; --level)
+    if (p.tile >> 4 * level & 15) e = combined<K>(e, s->left[level][t]);
+  return e;
+}
+
+/* E_1 of group g. */
+template <int K, class E>
+GPURED__DEV E beside_group(const beside_space<E> *s, E e2, int g, int t) {
+  return g ? combined<K>(e2, s->h1[g - 1][t]) : e2;
+}
+
+/* Results move down by one; the first is the last one of the group before, of the tile before, or
+ * the operation's empty result. */
+template <int A, int K, class E>
+GPURED__DEV void beside_shift(const line_scan &a, const beside_place &p, beside_space<E> *s, E e2,
+                              E *v) {
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+  E before;
+  set_neutral<K>(&before);
+  if (w == BESIDE_WARPS - 1 && p.exists) show(a.state, p.last, v[BESIDE_MINE - 1]);
+  if (w > 0)
+    before = combined<K>(beside_group<K>(s, e2, 2 * w - 1, t), s->total[2 * w - 1][t]);
+  else if (p.tile > 0 && p.exists)
+    while (!look(a.state, p.last - p.width, &before)) continue;
+#pragma unroll
+  for (int i = BESIDE_MINE - 1; i > 0; --i) v[i] = v[i - 1];
+  v[0] = before;
+}
+
+template <int A, int K>
+static __global__ void __launch_bounds__(BESIDE_WARPS * 32, 16 / sizeof(typename scanned<A, K>::E))
+    scan_beside(const line_scan a) {
+  typedef typename scanned<A, K>::E E;
+  extern __shared__ __align__(128) char space[];
+  __shared__ unsigned long long ticket;
+  beside_space<E> *s = (beside_space<E> *)space;
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+  if (threadIdx.x == 0) ticket = atomicAdd(a.state, 1ull);
+  __syncthreads();
+  const beside_place p = beside_find(a, (int64_t)ticket);
+  E v[BESIDE_MINE];
+#pragma unroll
+  for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
+  beside_read<A, K>(a, p, v);
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    doubling<K, E, 1>::scan(v + g * GPURED__LANES);
+    s->total[2 * w + g][t] = v[g * GPURED__LANES + GPURED__LANES - 1];
+  }
+  const E e2 = beside_prefix<K>(a, p, s);
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    const E e = beside_group<K>(s, e2, 2 * w + g, t);
+#pragma unroll
+    for (int i = g * GPURED__LANES; i < (g + 1) * GPURED__LANES; ++i) v[i] = combined<K>(e, v[i]);
+  }
+  if (a.exclusive) beside_shift<A, K>(a, p, s, e2, v);
+  beside_write<A, K>(a, p, v);
+  if (a.exclusive && p.row == 0 && p.exists) { /* the same thread, after what it wrote there */
+    char *to = a.j.out + line_place(a, p.line, GPURED__OUT) * size_of(a.j.out_dtype);
+    if (A == GPURED__U64)
+      store_any(to, a.j.out_dtype, a.empty_integer);
+    else
+      store_any(to, a.j.out_dtype, a.empty_real);
+  }
 }
 
 /* ============================================================================================== */
@@ -2973,7 +3537,7 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->dense =
       (int64_t)w->width << w->row_log2 == vectors &&
       (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
-  r->shared = ROWS_SHARED;
+  r->shared = ROWS_SHARED + (getenv("PAD") ? atoi(getenv("PAD")) : 0);
   r->blocks =
       gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
   if (r->blocks > INT32_MAX - 1) r->blocks = INT32_MAX - 1;
@@ -2999,7 +3563,7 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->shared =
-      ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+      ROWS_SHARED + (getenv("PAD") ? atoi(getenv("PAD")) : 0) + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
@@ -3166,6 +3730,8 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
 struct scan_launch {
   line_scan a;
   const void *kernel;
+  int threads;
+  int64_t blocks;
   size_t shared, workspace;
 };
 
@@ -3174,6 +3740,14 @@ static const void *scan_kernel(int k) {
   if (k == K_MUL) return (const void *)scan_lines<A, K_MUL>;
   if (k == K_MAX) return (const void *)scan_lines<A, K_MAX>;
   return (const void *)scan_lines<A, K_ADD>;
+}
+
+/* For contiguous lines of floats that accumulate in f32, in both tensors the same. */
+template <int D>
+static const void *stream_kernel(int k) {
+  if (k == K_MUL) return (const void *)scan_stream<K_MUL, D>;
+  if (k == K_MAX) return (const void *)scan_stream<K_MAX, D>;
+  return (const void *)scan_stream<K_ADD, D>;
 }
 
 static const void *scan_kernel_of(int acc, int k) {
@@ -3202,10 +3776,22 @@ static int is_own_type(int acc, int kind, int dtype) {
   return dtype == (acc == GPURED__F32 ? GPURED_F32 : GPURED_F64);
 }
 
+/* The levels above the totals of `units`: where their values lie. */
+static void set_levels(line_scan *a, int64_t units, int most) {
+  int64_t count = units, values = 0;
+  for (a->levels = 0; a->levels < most; ++a->levels, count = gpured__ceil_div(count, 16)) {
+    a->level_at[a->levels] = values;
+    values += count;
+    if (count <= 16) break;
+  }
+  ++a->levels;
+  a->line_values = values;
+  a->last_at = values * a->j.outputs;
+}
+
 /* Tiles of long lines, with the words in which they meet. */
 static void choose_long_lines(const machine *m, line_scan *a, int most) {
   const int64_t chunks = gpured__ceil_div(a->j.n, SCAN_CHUNK);
-  int64_t count = chunks, values = 0;
   a->lines_log2 = -1;
   a->chunks = most;
   while (a->chunks > 1 &&
@@ -3213,14 +3799,7 @@ static void choose_long_lines(const machine *m, line_scan *a, int most) {
     a->chunks /= 2;
   a->line_tiles = gpured__ceil_div(chunks, a->chunks);
   a->tiles = a->line_tiles * a->j.outputs;
-  for (a->levels = 0; a->levels < SCAN_LEVELS; ++a->levels, count = gpured__ceil_div(count, 16)) {
-    a->level_at[a->levels] = values;
-    a->level_count[a->levels] = count;
-    values += count * a->j.outputs;
-    if (count <= 16) break;
-  }
-  ++a->levels;
-  a->last_at = values;
+  set_levels(a, chunks, SCAN_LEVELS);
 }
 
 static void choose_short_lines(const machine *m, line_scan *a, int most) {
@@ -3233,6 +3812,77 @@ static void choose_short_lines(const machine *m, line_scan *a, int most) {
   a->tiles = gpured__ceil_div(a->j.outputs, (int64_t)a->chunks << a->lines_log2);
 }
 
+/* Enough contiguous tiles that every warp of the device has its share. */
+static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int64_t tiles = p->n > SCAN_CHUNK
+                            ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
+                            : gpured__ceil_div(p->outputs, (int64_t)1 << a->lines_log2);
+  if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS) return 0;
+  if (p->acc != GPURED__F32 || kind == K_LSE || a->exclusive || p->in_dtype != p->out_dtype) return 0;
+  if (!a->flat_in || !a->flat_out || tiles < m->processors * (getenv("GP_MIN") ? atoi(getenv("GP_MIN")) : STREAM_WARPS)) return 0;
+  switch (p->in_dtype) {
+#define GPURED__CASE(D)                      \
+  case D:                                    \
+    s->kernel = stream_kernel<D>(kind);      \
+    break;
+    GPURED__CASE(GPURED_F32)
+    GPURED__CASE(GPURED_F16)
+    GPURED__CASE(GPURED_BF16)
+#undef GPURED__CASE
+  }
+  s->shared = STREAM_SHARED;
+  if (s->shared > (size_t)m->shared) return 0;
+  a->chunks = 1;
+  if (p->n > SCAN_CHUNK) choose_long_lines(m, a, 1);
+  a->tiles = tiles;
+  s->threads = STREAM_WARPS * 32;
+  s->blocks = m->processors;
+  return 1;
+}
+
+template <int A>
+static const void *beside_kernel(int k) {
+  if (k == K_MUL) return (const void *)scan_beside<A, K_MUL>;
+  if (k == K_MAX) return (const void *)scan_beside<A, K_MAX>;
+  return (const void *)scan_beside<A, K_ADD>;
+}
+
+static const void *beside_kernel_of(int acc, int k) {
+  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k);
+  if (acc == GPURED__F32)
+    return k == K_LSE ? (const void *)scan_beside<GPURED__F32, K_LSE>
+                      : beside_kernel<GPURED__F32>(k);
+  return k == K_LSE ? (const void *)scan_beside<GPURED__F64, K_LSE>
+                    : beside_kernel<GPURED__F64>(k);
+}
+
+/* Lines of which neighbours are neighbours in memory, and their own elements are not. */
+static int choose_beside(const gpured__plan *p, int kind, size_t size, scan_launch *s) {
+  line_scan *a = &s->a;
+  int i, last = p->kept_count - 1;
+  if (a->in_stride == 1 || a->in_stride == -1 || p->n < 2) return 0;
+  for (i = 0; i <= last; ++i)
+    if (a->j.kept[i].stride[GPURED__IN] == 1 && a->j.kept[i].n >= 16) {
+      gpured__axis t = a->j.kept[i];
+      a->j.kept[i] = a->j.kept[last];
+      a->j.kept[last] = t;
+      break;
+    }
+  if (i > last) return 0;
+  a->line_tiles = gpured__ceil_div(p->n, BESIDE_ROWS);
+  set_levels(a, a->line_tiles, BESIDE_LEVELS);
+  if (a->levels > BESIDE_LEVELS) return 0;
+  a->lines_log2 = -1;
+  a->strips = gpured__ceil_div(a->j.kept[last].n, 32);
+  a->tiles = p->outputs / a->j.kept[last].n * a->strips * a->line_tiles;
+  s->kernel = beside_kernel_of(p->acc, kind);
+  s->shared = (size_t)(2 * GPURED__LANES + BESIDE_LEVELS * (GPURED__LANES + 1)) * 32 * size;
+  s->threads = BESIDE_WARPS * 32;
+  s->blocks = a->tiles;
+  return 1;
+}
+
 static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s) {
   line_scan *a = &s->a;
   const int kind = kind_of(p->kernel);
@@ -3243,6 +3893,10 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
+  if (choose_beside(p, kind, size, s)) {
+    s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4 * 8;
+    return;
+  }
   if (p->n > SCAN_CHUNK)
     choose_long_lines(m, a, (int)(16 / size));
   else
@@ -3251,8 +3905,12 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->flat_out = lies_flat(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype);
   a->same_in = a->flat_in && is_own_type(p->acc, kind, p->in_dtype);
   a->same_out = a->flat_out && !a->exclusive && is_own_type(p->acc, kind, p->out_dtype);
-  s->kernel = scan_kernel_of(p->acc, kind);
-  s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
+  if (!choose_stream(m, p, kind, s)) {
+    s->kernel = scan_kernel_of(p->acc, kind);
+    s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
+    s->threads = SCAN_THREADS;
+    s->blocks = a->tiles;
+  }
   if (a->lines_log2 < 0)
     s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
 }
@@ -3262,8 +3920,8 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
   void *arguments[] = {&s->a};
   s->a.state = (unsigned long long *)memory;
   if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
-  if (s->a.tiles > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  return launch(m, s->kernel, s->a.tiles, SCAN_THREADS, s->shared, arguments);
+  if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
+  return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
 }
 
 /* ============================================================================================== */
