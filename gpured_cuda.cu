@@ -840,7 +840,9 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
  * threads (16 for lanes, one otherwise) takes 16 neighbouring nodes at a time; what is missing is
  * neutral.
  */
-enum { FINISH_THREADS = 512, FINISH_MOST = 4096 };
+enum { FINISH_MOST = 4096 };
+/* Lanes of folds are many and small; other nodes need registers. */
+__host__ __device__ constexpr int finish_threads(int k) { return k >= K_ARG ? 512 : 1024; }
 
 /* Where the device can, the second launch begins while the first one ends, and waits here for its
  * memory. */
@@ -856,10 +858,10 @@ GPURED__DEV void let_next_launch() {
 }
 
 template <int A, int K>
-static __global__ void __launch_bounds__(FINISH_THREADS)
+static __global__ void __launch_bounds__(finish_threads(K))
     reduce_finish(const job j, const int slots_log2) {
   typedef typename kind<A, K>::N N;
-  enum { LANES = kind<A, K>::LANES, SLOTS = FINISH_THREADS / LANES };
+  enum { LANES = kind<A, K>::LANES, SLOTS = finish_threads(K) / LANES };
   after_launch_before();
   __shared__ N shared[(SLOTS > FINISH_MOST / 16 ? SLOTS : FINISH_MOST / 16) * LANES];
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
@@ -935,7 +937,7 @@ enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
 /* Blocks of a multiprocessor: shared memory allows six, and where that many suffice to hide the
  * arithmetic, registers shall. */
 __host__ __device__ constexpr int rows_resident(int a, int k) {
-  return a == GPURED__F32 && k < K_ARG ? 6 : 4;
+  return a != GPURED__F32 || k == K_ARG ? 4 : k == K_LSE ? 7 : 6;
 }
 
 struct rows {
@@ -1960,7 +1962,8 @@ struct line_scan {
   double empty_real;
   uint64_t empty_integer;
   unsigned long long *state; /* the ticket, then words */
-  int64_t level_at[SCAN_LEVELS], line_values, last_at; /* in values: in a line, of a line; behind */
+  int64_t level_at[SCAN_LEVELS + 1], prefix_at, line_values, last_at; /* in values: in a line, of a
+                                                                         line; behind */
 };
 
 template <int A, int K>
@@ -2711,66 +2714,133 @@ GPURED__DEV void stream_scan(const line_scan &a, char *tile, stream_tile *s) {
   s->h2 = scan_across<K>(own, place2);
 }
 
-/* What look_back() does, for a tile of one chunk: thread t has value t % 16 of the levels t / 16,
- * t / 16 + 2, ...; they are asked for at once, long before they are needed. */
-struct stream_back {
-  unsigned long long *state; /* of the line */
-  int chunk;
-  float x[STREAM_ROUNDS];
-  bool missing[STREAM_ROUNDS];
+/* Where a line shows its values: totals of tiles, of groups of 16 tiles and so on, and what comes
+ * before each group of tiles. */
+GPURED__DEV unsigned long long *stream_state(const line_scan &a, int64_t line) {
+  return a.state + line * a.line_values;
+}
 
-  __device__ __forceinline__ void ask(const line_scan &a, int r) {
-    const int t = (int)threadIdx.x % 32, level = 2 * r + t / 16, at = chunk >> 4 * level;
-    if (missing[r]) missing[r] = !look(state, a.level_at[level] + (at & ~15) + t % 16, &x[r]);
+/* A tile needs the totals of the tiles before it in its group, threads 0 to 14, and what comes
+ * before the group, thread 15. They are asked for long before they are needed. */
+struct stream_back {
+  const unsigned long long *state;
+  int64_t at;
+  float x;
+  bool missing;
+
+  __device__ __forceinline__ void ask() {
+    if (missing) missing = !look(state, at, &x);
   }
   template <int K>
   __device__ __forceinline__ void begin(const line_scan &a, const tile_map &map) {
-    const int t = (int)threadIdx.x % 32;
-    state = a.state + map.line * a.line_values;
-    chunk = (int)(map.from / SCAN_CHUNK);
-#pragma unroll
-    for (int r = 0; r < STREAM_ROUNDS; ++r) {
-      const int level = 2 * r + t / 16;
-      set_neutral<K>(&x[r]);
-      missing[r] = level < a.levels && t % 16 < (chunk >> 4 * level & 15);
-    }
-#pragma unroll
-    for (int r = 0; r < STREAM_ROUNDS; ++r) ask(a, r);
-  }
-  /* A tile that ends groups shows their totals, whatever comes before the groups. */
-  template <int K>
-  __device__ __forceinline__ void publish(const line_scan &a, float up) {
-    const int t = (int)threadIdx.x % 32;
-#pragma unroll
-    for (int level = 0; level + 1 < 2 * STREAM_ROUNDS; ++level) {
-      const int r = level / 2, low = (1 << 4 * (level + 1)) - 1;
-      if (level + 1 >= a.levels || (chunk & low) != low) break;
-      while (__any_sync(0xffffffffu, t / 16 == level % 2 && missing[r])) ask(a, r);
-      const float y = scan_across<K>(t % 16 == 15 ? up : x[r], t % 16);
-      up = __shfl_sync(0xffffffffu, y, level % 2 * 16 + 15);
-      if (t == 0) show(state, a.level_at[level + 1] + (chunk >> 4 * (level + 1)), up);
-    }
+    const int t = (int)threadIdx.x % 32, chunk = (int)(map.from / SCAN_CHUNK), group = chunk / 16;
+    state = stream_state(a, map.line);
+    at = t == 15 ? a.prefix_at + group : a.level_at[0] + group * 16 + t;
+    missing = t == 15 ? group > 0 : t < (chunk & 15);
+    set_neutral<K>(&x);
+    ask();
   }
   /* E_3 of the tile. */
   template <int K>
-  __device__ __forceinline__ float prefix(const line_scan &a) {
-    float e;
-    set_neutral<K>(&e);
-#pragma unroll
-    for (int r = STREAM_ROUNDS - 1; r >= 0; --r) {
-      if (2 * r >= a.levels) continue;
-      while (__any_sync(0xffffffffu, missing[r])) ask(a, r);
-      const float h = scan_across<K>(x[r], (int)threadIdx.x % 16);
-#pragma unroll
-      for (int half = 1; half >= 0; --half) {
-        const int place = chunk >> 4 * (2 * r + half) & 15;
-        const float left = __shfl_sync(0xffffffffu, h, half * 16 + (place ? place - 1 : 0));
-        if (place) e = combined<K>(e, left);
-      }
-    }
-    return e;
+  __device__ __forceinline__ float prefix(const tile_map &map) {
+    const int place = (int)(map.from / SCAN_CHUNK) & 15;
+    float e, left;
+    while (__any_sync(0xffffffffu, missing)) ask();
+    e = __shfl_sync(0xffffffffu, x, 15);
+    left = __shfl_sync(0xffffffffu, scan_across<K>(x, (int)threadIdx.x % 16), place ? place - 1 : 0);
+    return place ? combined<K>(e, left) : e;
   }
 };
+
+/*
+ * One warp of each block serves the others: for every group of 16 tiles it makes what comes before
+ * it, from the totals of the group in front and of what lies farther back, and shows on the way the
+ * totals that become complete. A thread has value t % 16 of the levels t / 16 + 1, + 3, ...
+ */
+template <int K>
+struct stream_service {
+  unsigned long long *state;
+  int group, ends; /* the levels up to `ends` become complete with the group in front */
+  float x[STREAM_ROUNDS];
+  bool missing[STREAM_ROUNDS];
+
+  __device__ __forceinline__ int place(int level) const { return group >> 4 * (level - 1) & 15; }
+  __device__ __forceinline__ bool ask(const line_scan &a, int r) {
+    const int t = (int)threadIdx.x % 32, level = 2 * r + t / 16 + 1, here = group >> 4 * (level - 1);
+    return look(state, a.level_at[level] + (level <= ends ? here - 16 : here & ~15) + t % 16, &x[r]);
+  }
+  __device__ __forceinline__ void begin(const line_scan &a) {
+    const int t = (int)threadIdx.x % 32;
+    bool seen[STREAM_ROUNDS];
+#pragma unroll
+    for (int r = 0; r < STREAM_ROUNDS; ++r) {
+      const int level = 2 * r + t / 16 + 1;
+      const int most = level <= ends ? 15 : place(level) - (level == ends + 1);
+      set_neutral<K>(&x[r]);
+      missing[r] = level < a.levels && t % 16 < most;
+      seen[r] = missing[r] && ask(a, r);
+    }
+#pragma unroll
+    for (int r = 0; r < STREAM_ROUNDS; ++r) missing[r] = missing[r] && !seen[r];
+  }
+  /* Until the values of a level are there. */
+  __device__ __forceinline__ void wait(const line_scan &a, int level) {
+    const int r = (level - 1) / 2;
+    const bool mine = (int)threadIdx.x % 32 / 16 == (level - 1) % 2;
+    while (__any_sync(0xffffffffu, mine && missing[r])) missing[r] = missing[r] && !ask(a, r);
+  }
+  /* The total of the group in front. */
+  __device__ __forceinline__ float front(const line_scan &a) const {
+    const int p = (int)threadIdx.x % 16;
+    float y;
+    while (__any_sync(0xffffffffu, !look(state, a.level_at[0] + (group - 1) * 16 + p, &y))) continue;
+    return __shfl_sync(0xffffffffu, scan_across<K>(y, p), 15);
+  }
+  /* A total is shown before what is not needed for it is waited for: others wait for the total. */
+  __device__ __forceinline__ void run(const line_scan &a) {
+    const int t = (int)threadIdx.x % 32, p = t % 16;
+    float carry, e;
+    for (ends = 0; place(ends + 1) == 0;) ++ends;
+    begin(a);
+    carry = front(a);
+    if (t == 0) show(state, a.level_at[1] + group - 1, carry);
+#pragma unroll
+    for (int level = 1; level < 2 * STREAM_ROUNDS; ++level) {
+      if (level > ends) break;
+      wait(a, level);
+      const float y = scan_across<K>(p == 15 ? carry : x[(level - 1) / 2], p);
+      carry = __shfl_sync(0xffffffffu, y, (level - 1) % 2 * 16 + 15);
+      if (t == 0) show(state, a.level_at[level + 1] + (group >> 4 * level) - 1, carry);
+    }
+    set_neutral<K>(&e);
+#pragma unroll
+    for (int level = 2 * STREAM_ROUNDS; level >= 1; --level) {
+      if (level >= a.levels || level <= ends || place(level) == 0) continue;
+      wait(a, level);
+      float y = x[(level - 1) / 2];
+      if (level == ends + 1 && p == place(level) - 1) y = carry;
+      y = scan_across<K>(y, p);
+      e = combined<K>(e, __shfl_sync(0xffffffffu, y, (level - 1) % 2 * 16 + place(level) - 1));
+    }
+    if (t == 0) show(state, a.prefix_at + group, e);
+  }
+};
+
+template <int K>
+GPURED__DEV void stream_serve(const line_scan &a) {
+  const unsigned groups = (unsigned)((a.line_tiles + 15) / 16);
+  const unsigned all = groups > 1 ? groups * (unsigned)a.j.outputs : 0;
+  for (;;) {
+    stream_service<K> s;
+    unsigned number = 0;
+    if (threadIdx.x % 32 == 0) number = atomicAdd((unsigned *)a.state + 1, 1u);
+    number = __shfl_sync(0xffffffffu, number, 0);
+    if (number >= all) return;
+    s.state = stream_state(a, number / groups);
+    s.group = (int)(number % groups);
+    if (s.group > 0) s.run(a);
+  }
+}
 
 /* 16 bytes of results, of which `left` elements exist. */
 template <int D>
@@ -2818,23 +2888,27 @@ GPURED__DEV void stream_store(const line_scan &a, const char *tile, const stream
   }
 }
 
-/* The next tile of a warp: by ticket where tiles wait for each other, otherwise in turn. */
-GPURED__DEV unsigned stream_next(const line_scan &a, unsigned number) {
-  if (a.lines_log2 >= 0) return number + gridDim.x * STREAM_WARPS;
+/* The next tile of a warp; also where tiles do not wait, since some processors are slower. */
+GPURED__DEV unsigned stream_ticket(const line_scan &a) {
   return threadIdx.x % 32 == 0 ? atomicAdd((unsigned *)a.state, 1u) : 0;
 }
 
 template <int K, int D>
-static __global__ void __launch_bounds__(STREAM_WARPS * 32, 1) scan_stream(const line_scan a) {
+static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1)
+    scan_stream(const line_scan a) {
   extern __shared__ __align__(128) char space[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const bool meets = a.lines_log2 < 0;
   const unsigned tiles = (unsigned)a.tiles;
   char *now = space + wi * 2 * STREAM_TILE, *other = now + STREAM_TILE;
-  unsigned number = stream_next(a, blockIdx.x * STREAM_WARPS + wi - gridDim.x * STREAM_WARPS);
   bool waits = false; /* a tile in `other` */
   stream_tile here, there;
   stream_back back;
+  if (wi == STREAM_WARPS) {
+    if (meets) stream_serve<K>(a);
+    return;
+  }
+  unsigned number = stream_ticket(a);
   number = __shfl_sync(0xffffffffu, number, 0);
   here.map = stream_map(a, number);
   there = here;
@@ -2850,16 +2924,12 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32, 1) scan_stream(const
       delay(number);
       const float total = __shfl_sync(0xffffffffu, here.h2, 15);
       if (meets && t == 0)
-        show(a.state + here.map.line * a.line_values, a.level_at[0] + here.map.from / SCAN_CHUNK,
-             total);
+        show(stream_state(a, here.map.line), a.level_at[0] + here.map.from / SCAN_CHUNK, total);
       __syncwarp();
     }
     set_neutral<K>(&e);
-    if (waits && meets) {
-      back.publish<K>(a, __shfl_sync(0xffffffffu, there.h2, 15));
-      e = back.prefix<K>(a);
-    }
-    if (reads) number = stream_next(a, number);
+    if (waits && meets) e = back.prefix<K>(there.map);
+    if (reads) number = stream_ticket(a);
     if (waits) stream_store<K, D>(a, other, there, e);
     waits = reads;
     if (!reads) break;
@@ -3023,13 +3093,43 @@ GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p,
   }
 }
 
+/* Asks for the values before the tile, of every level; 1 if some are not there yet. */
+template <int K, class E>
+GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s, bool wait) {
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+  int missing = 0;
+#pragma unroll 2
+  for (int level = 0; level < a.levels; ++level) {
+    const int at = p.tile >> 4 * level;
+    E x[2];
+    bool seen[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int index = w + i * BESIDE_WARPS;
+      set_neutral<K>(&x[i]);
+      seen[i] = index >= (at & 15) || !p.exists ||
+                look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int index = w + i * BESIDE_WARPS;
+      while (wait && !seen[i])
+        seen[i] = look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
+      missing |= !seen[i];
+      s->seen[level][index][t] = x[i];
+    }
+  }
+  return missing;
+}
+
 /* E_2 of a tile to every thread. */
 template <int K, class E>
-GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_space<E> *s) {
+GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_space<E> *s,
+                            int missing) {
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   E own, e;
   set_neutral<K>(&own);
-  __syncthreads(); /* totals are there */
+  missing = __syncthreads_or(missing); /* totals are there */
   if (w == 0) {
     E v[GPURED__LANES];
     beside_scan<K>(s->total, t, s->total[15][t], v);
@@ -3039,18 +3139,10 @@ GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_sp
     if (p.exists) show(a.state, beside_word(a, p, 0, p.tile), own);
   }
   delay(p.tile);
-  for (int level = 0; level < a.levels; ++level) {
-    const int at = p.tile >> 4 * level;
-#pragma unroll
-    for (int i = w; i < GPURED__LANES; i += BESIDE_WARPS) {
-      E x;
-      set_neutral<K>(&x);
-      if (i < (at & 15) && p.exists)
-        while (!look(a.state, beside_word(a, p, level, (at & ~15) + i), &x)) continue;
-      s->seen[level][i][t] = x;
-    }
+  if (missing) {
+    beside_ask<K>(a, p, s, true);
+    __syncthreads();
   }
-  __syncthreads(); /* what was seen, and h1 */
   if (w > 0 && w <= a.levels && (p.tile >> 4 * (w - 1) & 15)) {
     const int place = p.tile >> 4 * (w - 1) & 15;
     E v[GPURED__LANES];
@@ -3092,7 +3184,7 @@ GPURED__DEV void beside_shift(const line_scan &a, const beside_place &p, beside_
 }
 
 template <int A, int K>
-static __global__ void __launch_bounds__(BESIDE_WARPS * 32, 16 / sizeof(typename scanned<A, K>::E))
+static __global__ void __launch_bounds__(BESIDE_WARPS * 32, sizeof(typename scanned<A, K>::E) == 4 ? 3 : sizeof(typename scanned<A, K>::E) == 8 ? 2 : 1)
     scan_beside(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   extern __shared__ __align__(128) char space[];
@@ -3106,12 +3198,13 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32, 16 / sizeof(typename
 #pragma unroll
   for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
   beside_read<A, K>(a, p, v);
+  const int missing = beside_ask<K>(a, p, s, false);
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     doubling<K, E, 1>::scan(v + g * GPURED__LANES);
     s->total[2 * w + g][t] = v[g * GPURED__LANES + GPURED__LANES - 1];
   }
-  const E e2 = beside_prefix<K>(a, p, s);
+  const E e2 = beside_prefix<K>(a, p, s, missing);
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     const E e = beside_group<K>(s, e2, 2 * w + g, t);
@@ -3555,7 +3648,7 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   while (w->tiles_log2 > 2 &&
          ((int64_t)1 << (w->tiles_log2 - 1) >= w->row_tiles ||
           r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) <
-              (int64_t)m->processors * 16))
+              (int64_t)m->processors * 4))
     --w->tiles_log2;
   while (w->tiles_log2 < ROWS_MOST_LOG2 &&
          gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
@@ -3699,14 +3792,15 @@ static gpured_status run_empty(const machine *m, const gpured__plan *p, reductio
 }
 
 static gpured_status run_finish(const machine *m, reduction *r) {
-  const int slots_most = r->kind >= K_ARG ? FINISH_THREADS : FINISH_THREADS / 16;
+  const int threads = finish_threads(r->kind);
+  const int slots_most = r->kind >= K_ARG ? threads : threads / 16;
   int slots_log2 = log2_up(gpured__ceil_div(r->j.segments, 16));
   int64_t blocks;
   void *arguments[] = {&r->j, &slots_log2};
   if (1 << slots_log2 > slots_most) slots_log2 = log2_up(slots_most);
   blocks = gpured__ceil_div(r->j.outputs, slots_most >> slots_log2);
   if (blocks > INT32_MAX) blocks = INT32_MAX;
-  return launch_after(m, finish_kernel_of(r), blocks, FINISH_THREADS, arguments);
+  return launch_after(m, finish_kernel_of(r), blocks, threads, arguments);
 }
 
 /* Runs a reduction whose tensors are the device's. */
@@ -3834,9 +3928,15 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   s->shared = STREAM_SHARED;
   if (s->shared > (size_t)m->shared) return 0;
   a->chunks = 1;
-  if (p->n > SCAN_CHUNK) choose_long_lines(m, a, 1);
+  if (p->n > SCAN_CHUNK) {
+    choose_long_lines(m, a, 1);
+    a->prefix_at = a->line_values;
+    a->line_values += gpured__ceil_div(a->line_tiles, 16);
+    a->last_at = a->line_values * p->outputs;
+  }
   a->tiles = tiles;
-  s->threads = STREAM_WARPS * 32;
+  s->workspace = 8 + (size_t)a->last_at * 8;
+  s->threads = STREAM_WARPS * 32 + 32;
   s->blocks = m->processors;
   return 1;
 }
@@ -3910,9 +4010,9 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
     s->threads = SCAN_THREADS;
     s->blocks = a->tiles;
+    if (a->lines_log2 < 0)
+      s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
   }
-  if (a->lines_log2 < 0)
-    s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
 }
 
 /* The state is cleared before every launch, so a captured graph can be replayed. */
