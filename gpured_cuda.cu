@@ -861,12 +861,13 @@ template <int A, int K>
 static __global__ void __launch_bounds__(finish_threads(K))
     reduce_finish(const job j, const int slots_log2) {
   typedef typename kind<A, K>::N N;
-  enum { LANES = kind<A, K>::LANES, SLOTS = finish_threads(K) / LANES };
+  enum { LANES = kind<A, K>::LANES, SLOTS_MOST = finish_threads(K) / LANES };
   after_launch_before();
-  __shared__ N shared[(SLOTS > FINISH_MOST / 16 ? SLOTS : FINISH_MOST / 16) * LANES];
+  __shared__ N shared[(SLOTS_MOST > FINISH_MOST / 16 ? SLOTS_MOST : FINISH_MOST / 16) * LANES];
+  const int all_slots = (int)blockDim.x / LANES;
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
   const int slots = 1 << slots_log2, mine = slot & (slots - 1); /* slots: for each sequence */
-  const int64_t per_block = SLOTS >> slots_log2;
+  const int64_t per_block = all_slots >> slots_log2;
   for (int64_t first_s = blockIdx.x * per_block; first_s < j.outputs;
        first_s += gridDim.x * per_block) {
     const int64_t s = first_s + (slot >> slots_log2);
@@ -884,7 +885,7 @@ static __global__ void __launch_bounds__(finish_threads(K))
       for (int d = 1; d < 16; d *= 2)
 #pragma unroll
         for (int i = 0; i + d < 16; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
-      shared[(pass * SLOTS + slot) * LANES + lane] = x[0]; /* passes > 1 only if slots == SLOTS */
+      shared[(pass * all_slots + slot) * LANES + lane] = x[0]; /* passes > 1 only if slots are all */
     }
     __syncthreads();
     int64_t have = passes * slots;
@@ -921,11 +922,12 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  * another: while one computes, the others' copies are under way. Three ways to share a tile:
  *
  *   ROWS_EACH   rows of at most 256 bytes, a row for each thread
- *   ROWS_SOME   a row is up to a tile; SIZE threads (bytes of an element) own each block of 256,
+ *   ROWS_SOME   a row is up to a block; SIZE threads (bytes of an element) own each block of 256,
  *               since a row of 16 lanes is 16 bytes for each of them
+ *   ROWS_WHOLE  a row is several blocks, up to a tile
  *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
  */
-enum { ROWS_EACH, ROWS_SOME, ROWS_LONG };
+enum { ROWS_EACH, ROWS_SOME, ROWS_WHOLE, ROWS_LONG };
 enum {
   ROWS_WARPS = 4,
   TILE_VECTORS = 512,
@@ -934,10 +936,10 @@ enum {
   ROWS_MOST_LOG2 = 10
 };
 enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
-/* Blocks of a multiprocessor: shared memory allows six, and where that many suffice to hide the
- * arithmetic, registers shall. */
-__host__ __device__ constexpr int rows_resident(int a, int k) {
-  return a != GPURED__F32 || k == K_ARG ? 4 : k == K_LSE ? 7 : 6;
+/* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide the
+ * arithmetic; where a thread has much at hand, it needs them more. */
+__host__ __device__ constexpr int rows_resident(int a, int k, int mode) {
+  return a != GPURED__F32 || k == K_ARG ? 4 : k < K_ARG ? 6 : (mode == ROWS_EACH ? 5 : 7);
 }
 
 struct rows {
@@ -979,39 +981,52 @@ GPURED__DEV int swizzled_each(int v, int width_log2) {
   return width_log2 < 0 ? v : v ^ (v >> (width_log2 < 3 ? 3 : width_log2) & 7);
 }
 
-template <int S, int MODE>
+__host__ __device__ constexpr int log2_of(int n) { return n < 2 ? 0 : 1 + log2_of(n / 2); }
+
+/* Vectors of a block where the kernel's code fixes them, otherwise 0: rows of EACH thread may have a
+ * fixed WIDTH, blocks of WHOLE and LONG rows are complete. */
+template <int S, int MODE, int WIDTH>
+__host__ __device__ constexpr int fixed_width() {
+  return MODE == ROWS_EACH ? WIDTH : (MODE == ROWS_SOME ? 0 : 16 * S);
+}
+
+template <int S, int MODE, int WIDTH>
 GPURED__DEV int slot_of(int v, int width_log2) {
+  enum { FIXED = fixed_width<S, MODE, WIDTH>() };
+  if (FIXED) width_log2 = log2_of(FIXED);
   return MODE == ROWS_EACH ? swizzled_each(v, width_log2) : swizzled<S>(v, width_log2);
+}
+/* The place of vector t + 32 i, where a few bits of t decide it for all i. */
+template <int S, int MODE, int WIDTH>
+GPURED__DEV int slot_from(int t, int i, int width_log2) {
+  enum { FIXED = fixed_width<S, MODE, WIDTH>() };
+  if (FIXED == 0 || FIXED > 64) return slot_of<S, MODE, WIDTH>(t + 32 * i, width_log2);
+  return (slot_of<S, MODE, WIDTH>(t, 0) ^ slot_of<S, MODE, WIDTH>(32 * i, 0) ^ 32 * i) + 32 * i;
 }
 
 /* Vectors v = t, t + 32, ... < count of contiguous memory. */
-template <int S, int MODE>
+template <int S, int MODE, int WIDTH>
 GPURED__DEV void load_run(const char *base, int64_t count, int width_log2, char *stage, int t) {
   if (count >= TILE_VECTORS) {
 #pragma unroll
     for (int i = 0; i < TILE_VECTORS / 32; ++i) {
-      const int v = t + 32 * i;
-      copy_16(stage + 16 * slot_of<S, MODE>(v, width_log2), base + 16 * v);
+      copy_16(stage + 16 * slot_from<S, MODE, WIDTH>(t, i, width_log2), base + 16 * t + 512 * i);
     }
   } else {
     for (int v = t; v < (int)count; v += 32)
-      copy_16(stage + 16 * slot_of<S, MODE>(v, width_log2), base + 16 * v);
+      copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(v, width_log2), base + 16 * v);
   }
 }
 
-template <int S, int MODE>
-GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, int64_t tile, char *stage,
-                           int t) {
+/* A tile of short rows. */
+template <int S, int MODE, int WIDTH>
+GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage, int t) {
   const int64_t vectors = j.n * S / 16;
-  if (MODE == ROWS_LONG) {
-    const char *base = j.in + start_of(j, row) * S + tile * TILE_BYTES;
-    load_run<S, MODE>(base, vectors - tile * TILE_VECTORS, w.width_log2, stage, t);
-    return;
-  }
   const int most = w.blocks * w.width;
   if (w.dense) {
     const int64_t left = (j.outputs - row) * vectors;
-    load_run<S, MODE>(j.in + row * vectors * 16, left < most ? left : most, w.width_log2, stage, t);
+    load_run<S, MODE, WIDTH>(j.in + row * vectors * 16, left < most ? left : most, w.width_log2,
+                             stage, t);
     return;
   }
 #pragma unroll 4
@@ -1020,7 +1035,8 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, int64_t til
     int64_t r = row + (block >> w.row_log2);
     int64_t at = (int64_t)(block & ((1 << w.row_log2) - 1)) * (16 * S) + v - block * w.width;
     if (r < j.outputs && at < vectors)
-      copy_16(stage + 16 * slot_of<S, MODE>(v, w.width_log2), j.in + start_of(j, r) * S + at * 16);
+      copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(v, w.width_log2),
+              j.in + start_of(j, r) * S + at * 16);
   }
 }
 
@@ -1043,16 +1059,17 @@ GPURED__DEV void unpack(const uint4 q, T *x, int how) {
 
 /* ---- A row for each thread ---- */
 
-/* f(element index, value, row of lanes) over a thread's row, in ascending order. */
-template <int D, class T, class F>
+/* f(element index, value) over a thread's row, in ascending order. */
+template <int D, int WIDTH, class T, class F>
 GPURED__DEV void each_element(const rows &w, const char *stage, int block, int how, const F &f) {
   enum { V = 16 / stored<D>::SIZE };
+  const int width = WIDTH ? WIDTH : w.width;
 #pragma unroll
-  for (int r = 0; r < 16; ++r) {
-    if (r < w.width) {
+  for (int r = 0; r < (WIDTH ? WIDTH : 16); ++r) {
+    if (r < width) {
       T x[V];
-      uint4 q = *(const uint4 *)(stage + 16 * swizzled_each(block * w.width + r, w.width_log2));
-      unpack<D, T, V>(q, x, how);
+      const int slot = slot_of<stored<D>::SIZE, ROWS_EACH, WIDTH>(block * width + r, w.width_log2);
+      unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot), x, how);
 #pragma unroll
       for (int i = 0; i < V; ++i) f(r * V + i, x[i]);
     }
@@ -1072,36 +1089,37 @@ struct halves<K, N, 0> {
   GPURED__DEV void fold(N *) {}
 };
 
-/* Reduce of a thread's row. */
-template <int K, int D, class T, class F>
+/* Reduce of a thread's row. Lanes that cannot exist do not take part in the fold. */
+template <int K, int D, int WIDTH, class T, class F>
 GPURED__DEV T reduce_each(const rows &w, const char *stage, int block, int how, const F &f) {
   T a[GPURED__LANES];
 #pragma unroll
   for (int l = 0; l < GPURED__LANES; ++l) set_neutral<K>(&a[l]);
-  each_element<D, T>(w, stage, block, how, [&](int e, T x) {
+  each_element<D, WIDTH, T>(w, stage, block, how, [&](int e, T x) {
     T y = f(x);
     a[e % 16] = e < 16 ? first<K>(y) : step<K>(a[e % 16], y);
   });
-  halves<K, T, GPURED__LANES / 2>::fold(a);
+  enum { LANES = WIDTH && WIDTH * 16 / stored<D>::SIZE < 16 ? WIDTH * 16 / stored<D>::SIZE : 16 };
+  halves<K, T, LANES / 2>::fold(a);
   return a[0];
 }
 
-template <int A, int D, int K>
+template <int A, int D, int K, int WIDTH>
 struct each_of {
   typedef typename acc<A>::T T;
   GPURED__DEV T node(const job &j, const rows &w, const char *stage, int block) {
-    return reduce_each<K, D, T>(w, stage, block, j.how, [&](T x) { return prepared<K>(x, j); });
+    return reduce_each<K, D, WIDTH, T>(w, stage, block, j.how, [&](T x) { return prepared<K>(x, j); });
   }
 };
-template <int A, int D>
-struct each_of<A, D, K_ARG> {
+template <int A, int D, int WIDTH>
+struct each_of<A, D, K_ARG, WIDTH> {
   typedef typename acc<A>::T T;
   GPURED__DEV arg_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     arg_node<T> n;
     int at = INT32_MAX;
-    n.v = reduce_each<K_MAX, D, T>(w, stage, block, j.how,
+    n.v = reduce_each<K_MAX, D, WIDTH, T>(w, stage, block, j.how,
                                    [&](T x) { return prepared<K_ARG>(x, j); });
-    each_element<D, T>(w, stage, block, j.how, [&](int e, T x) {
+    each_element<D, WIDTH, T>(w, stage, block, j.how, [&](int e, T x) {
       T y = prepared<K_ARG>(x, j);
       if (equal(y, n.v) || (is_nan(y) && is_nan(n.v))) at = min(at, e);
     });
@@ -1109,28 +1127,28 @@ struct each_of<A, D, K_ARG> {
     return n;
   }
 };
-template <int A, int D>
-struct each_of<A, D, K_LSE> {
+template <int A, int D, int WIDTH>
+struct each_of<A, D, K_LSE, WIDTH> {
   typedef typename acc<A>::T T;
   GPURED__DEV pair_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     pair_node<T> n;
-    n.m = reduce_each<K_MAX, D, T>(w, stage, block, j.how, [](T x) { return x; });
+    n.m = reduce_each<K_MAX, D, WIDTH, T>(w, stage, block, j.how, [](T x) { return x; });
     n.s = 1;
     if (is_finite(n.m))
-      n.s = reduce_each<K_ADD, D, T>(w, stage, block, j.how,
+      n.s = reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how,
                                      [&](T x) { return exponential(sub(x, n.m)); });
     return n;
   }
 };
-template <int A, int D>
-struct each_of<A, D, K_MOMENTS> {
+template <int A, int D, int WIDTH>
+struct each_of<A, D, K_MOMENTS, WIDTH> {
   typedef typename acc<A>::T T;
   GPURED__DEV moments_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     moments_node<T> n;
     n.n = j.n;
     n.mean =
-        quotient(reduce_each<K_ADD, D, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
-    n.m2 = reduce_each<K_SQUARE, D, T>(w, stage, block, j.how, [&](T x) { return sub(x, n.mean); });
+        quotient(reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
+    n.m2 = reduce_each<K_SQUARE, D, WIDTH, T>(w, stage, block, j.how, [&](T x) { return sub(x, n.mean); });
     return n;
   }
 };
@@ -1144,9 +1162,13 @@ struct piece {
   const char *stage;
   int slot;                   /* vector of row 0 */
   int width_log2, count, how; /* count: rows that exist */
+  /* Where rows are complete the swizzle is the same for all of a block's. */
+  __device__ __forceinline__ int slot_of_row(int r) const {
+    if (width_log2 == log2_of(16 * P)) return swizzled<P>(slot, log2_of(16 * P)) ^ r * P;
+    return swizzled<P>(slot + r * P, width_log2);
+  }
   __device__ __forceinline__ void read(int r, T *x) const {
-    uint4 q = *(const uint4 *)(stage + 16 * swizzled<P>(slot + r * P, width_log2));
-    unpack<D, T, V>(q, x, how);
+    unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot_of_row(r)), x, how);
   }
 };
 
@@ -1161,7 +1183,14 @@ GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
       f(r, x);
     }
   } else {
-    for (int r = 0; r < p.count; ++r) {
+    int r = 0;
+    for (; r + 4 <= p.count; r += 4)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        p.read(r + i, x);
+        f(r + i, x);
+      }
+    for (; r < p.count; ++r) {
       p.read(r, x);
       f(r, x);
     }
@@ -1237,7 +1266,7 @@ struct byte_sum {
     }
     int sum = 0;
     for (int r = 0; r < p.count; ++r) {
-      const uint4 q = *(const uint4 *)(p.stage + 16 * swizzled<P>(p.slot + r, p.width_log2));
+      const uint4 q = *(const uint4 *)(p.stage + 16 * p.slot_of_row(r));
       if (D == GPURED_I8) {
         sum = __dp4a((int)q.x, 0x01010101, __dp4a((int)q.y, 0x01010101, sum));
         sum = __dp4a((int)q.z, 0x01010101, __dp4a((int)q.w, 0x01010101, sum));
@@ -1270,7 +1299,7 @@ struct byte_max {
     const uint32_t turn = (minimum ^ sign) * 0x01010101u;
     uint32_t a = 0;
     for (int r = 0; r < p.count; ++r) {
-      const uint4 q = *(const uint4 *)(p.stage + 16 * swizzled<P>(p.slot + r, p.width_log2));
+      const uint4 q = *(const uint4 *)(p.stage + 16 * p.slot_of_row(r));
       a = greater_pairs(greater_pairs(a, q.x ^ turn), q.y ^ turn);
       a = greater_pairs(greater_pairs(a, q.z ^ turn), q.w ^ turn);
     }
@@ -1388,7 +1417,7 @@ GPURED__DEV int rows_left(int64_t left, int before) {
 }
 
 /* Tiles of rows that fit in them: each group of blocks is a row. */
-template <int A, int D, int K>
+template <int A, int D, int K, int MODE>
 GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage,
                            int t) {
   typedef unit_of<A, D, K> unit;
@@ -1402,8 +1431,8 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     piece<D, typename acc<A>::T> mine;
     N node[unit::VN];
     mine.stage = stage;
-    mine.slot = block * w.width + t % P;
-    mine.width_log2 = w.width_log2;
+    mine.slot = block * (MODE == ROWS_WHOLE ? 16 * stored<D>::SIZE : w.width) + t % P;
+    mine.width_log2 = MODE == ROWS_WHOLE ? log2_of(16 * stored<D>::SIZE) : w.width_log2;
     mine.how = j.how;
     mine.count = rows_left(exists ? j.n - offset : 0, t % P * V);
     unit::make(j, mine, w.unit_log2, offset, t, node);
@@ -1425,7 +1454,7 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int64_t tile, const char
   piece<D, typename acc<A>::T> mine;
   mine.stage = stage;
   mine.slot = group * 16 * P + t % P;
-  mine.width_log2 = w.width_log2;
+  mine.width_log2 = log2_of(16 * stored<D>::SIZE);
   mine.how = j.how;
   mine.count = rows_left(j.n - offset, t % P * V);
   unit::make(j, mine, w.unit_log2, offset, t, node);
@@ -1445,7 +1474,7 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char 
   int at = INT32_MAX;
   mine.stage = stage;
   mine.slot = t / P * 16 * P + t % P;
-  mine.width_log2 = w.width_log2;
+  mine.width_log2 = log2_of(16 * stored<D>::SIZE);
   mine.how = j.how;
   mine.count = rows_left(j.n - offset, t % P * V);
   block_lanes<K_MAX>(mine, a, [&](T x) { return prepared<K_ARG>(x, j); });
@@ -1492,7 +1521,7 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
 template <int A, int D>
 GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
                             char *stage, int t) {
-  load_run<stored<D>::SIZE, ROWS_LONG>(base + tile * TILE_BYTES,
+  load_run<stored<D>::SIZE, ROWS_LONG, 0>(base + tile * TILE_BYTES,
                                        j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
                                        w.width_log2, stage, t);
   copies_wait();
@@ -1514,7 +1543,7 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K)) reduce_long(const job j, const rows w) {
+static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, ROWS_LONG)) reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
@@ -1550,24 +1579,38 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K)) r
   end_segment<A, D, K>(j, row, segment, node, t);
 }
 
+/* A tile of rows that each fit in a block of threads' share, loaded and reduced. */
+template <int A, int D, int K, int MODE, int WIDTH>
+GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *stage, int t) {
+  load_tile<stored<D>::SIZE, MODE, WIDTH>(j, w, row, stage, t);
+  copies_wait();
+  __syncwarp();
+  if (MODE == ROWS_EACH) {
+    for (int block = t; block < w.blocks && row + block < j.outputs; block += 32)
+      store_result<K>(j, row + block, each_of<A, D, K, WIDTH>::node(j, w, stage, block));
+  } else {
+    some_rows<A, D, K, MODE>(j, w, row, stage, t);
+  }
+  __syncwarp();
+}
+
 template <int A, int D, int K, int MODE>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K)) reduce_rows(const job j, const rows w) {
+static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MODE))
+    reduce_rows(const job j, const rows w) {
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
   char *stage = ring + wi * TILE_BYTES;
   for (int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step; row < j.outputs;
        row += gridDim.x * ROWS_WARPS * step) {
-    load_tile<stored<D>::SIZE, MODE>(j, w, row, 0, stage, t);
-    copies_wait();
-    __syncwarp();
-    if (MODE == ROWS_SOME) {
-      some_rows<A, D, K>(j, w, row, stage, t);
-    } else {
-      for (int block = t; block < w.blocks && row + block < j.outputs; block += 32)
-        store_result<K>(j, row + block, each_of<A, D, K>::node(j, w, stage, block));
-    }
-    __syncwarp();
+    if (MODE == ROWS_EACH && w.width == 2)
+      rows_of_tile<A, D, K, MODE, 2>(j, w, row, stage, t);
+    else if (MODE == ROWS_EACH && w.width == 4)
+      rows_of_tile<A, D, K, MODE, 4>(j, w, row, stage, t);
+    else if (MODE == ROWS_EACH && w.width == 16)
+      rows_of_tile<A, D, K, MODE, 16>(j, w, row, stage, t);
+    else
+      rows_of_tile<A, D, K, MODE, 0>(j, w, row, stage, t);
   }
 }
 
@@ -2721,7 +2764,7 @@ GPURED__DEV unsigned long long *stream_state(const line_scan &a, int64_t line) {
 }
 
 /* A tile needs the totals of the tiles before it in its group, threads 0 to 14, and what comes
- * before the group, thread 15. They are asked for long before they are needed. */
+ * before the group, thread 15. They are asked for while the next tile is scanned. */
 struct stream_back {
   const unsigned long long *state;
   int64_t at;
@@ -2789,11 +2832,16 @@ struct stream_service {
     const bool mine = (int)threadIdx.x % 32 / 16 == (level - 1) % 2;
     while (__any_sync(0xffffffffu, mine && missing[r])) missing[r] = missing[r] && !ask(a, r);
   }
-  /* The total of the group in front. */
-  __device__ __forceinline__ float front(const line_scan &a) const {
+  /* The total of the group in front. Meanwhile the latest of the other values may come. */
+  __device__ __forceinline__ float front(const line_scan &a) {
     const int p = (int)threadIdx.x % 16;
     float y;
-    while (__any_sync(0xffffffffu, !look(state, a.level_at[0] + (group - 1) * 16 + p, &y))) continue;
+    for (;;) {
+      const bool seen = look(state, a.level_at[0] + (group - 1) * 16 + p, &y);
+      const bool also = missing[0] && ask(a, 0);
+      missing[0] = missing[0] && !also;
+      if (__all_sync(0xffffffffu, seen)) break;
+    }
     return __shfl_sync(0xffffffffu, scan_across<K>(y, p), 15);
   }
   /* A total is shown before what is not needed for it is waited for: others wait for the total. */
@@ -2916,10 +2964,12 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1)
   while (number < tiles || waits) {
     const bool reads = number < tiles;
     float e = 0;
-    if (waits && meets) back.begin<K>(a, there.map);
     if (reads) {
       copies_wait();
       __syncwarp();
+    }
+    if (waits && meets) back.begin<K>(a, there.map);
+    if (reads) {
       stream_scan<K, D>(a, now, &here);
       delay(number);
       const float total = __shfl_sync(0xffffffffu, here.h2, 15);
@@ -3493,12 +3543,21 @@ static const void *finish_kernel_of(const reduction *r) {
 }
 
 /* Kernels that read memory as it lies, for one accumulator and dtype. */
-enum { READ_EACH, READ_SOME, READ_LONG, READ_COLS, READ_SHORT_COLS, READ_FEW_COLS };
+enum {
+  READ_EACH,
+  READ_SOME,
+  READ_WHOLE,
+  READ_LONG,
+  READ_COLS,
+  READ_SHORT_COLS,
+  READ_FEW_COLS
+};
 
 template <int A, int D, int K>
 static const void *rows_kernel(int how) {
   if (how == READ_EACH) return (const void *)reduce_rows<A, D, K, ROWS_EACH>;
   if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
+  if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
   return (const void *)reduce_long<A, D, K>;
 }
 
@@ -3624,7 +3683,7 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->row_log2 = log2_up(blocks);
   w->width = blocks > 1 ? 16 * size : (int)vectors;
   w->width_log2 = (w->width & (w->width - 1)) == 0 ? log2_up(w->width) : -1;
-  w->mode = vectors <= 16 ? ROWS_EACH : ROWS_SOME;
+  w->mode = vectors <= 16 ? ROWS_EACH : (blocks > 1 ? ROWS_WHOLE : ROWS_SOME);
   w->blocks = w->mode == ROWS_EACH ? TILE_VECTORS / w->width / 32 * 32
                                    : TILE_VECTORS / w->width / (32 / size) * (32 / size);
   w->dense =
@@ -3792,7 +3851,7 @@ static gpured_status run_empty(const machine *m, const gpured__plan *p, reductio
 }
 
 static gpured_status run_finish(const machine *m, reduction *r) {
-  const int threads = finish_threads(r->kind);
+  const int threads = r->j.segments > 1024 ? finish_threads(r->kind) : 512;
   const int slots_most = r->kind >= K_ARG ? threads : threads / 16;
   int slots_log2 = log2_up(gpured__ceil_div(r->j.segments, 16));
   int64_t blocks;
