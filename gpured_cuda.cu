@@ -885,7 +885,8 @@ static __global__ void __launch_bounds__(finish_threads(K))
       for (int d = 1; d < 16; d *= 2)
 #pragma unroll
         for (int i = 0; i + d < 16; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
-      shared[(pass * all_slots + slot) * LANES + lane] = x[0]; /* passes > 1 only if slots are all */
+      shared[(pass * all_slots + slot) * LANES + lane] =
+          x[0]; /* passes > 1 only if slots are all */
     }
     __syncthreads();
     int64_t have = passes * slots;
@@ -1108,7 +1109,8 @@ template <int A, int D, int K, int WIDTH>
 struct each_of {
   typedef typename acc<A>::T T;
   GPURED__DEV T node(const job &j, const rows &w, const char *stage, int block) {
-    return reduce_each<K, D, WIDTH, T>(w, stage, block, j.how, [&](T x) { return prepared<K>(x, j); });
+    return reduce_each<K, D, WIDTH, T>(w, stage, block, j.how,
+                                       [&](T x) { return prepared<K>(x, j); });
   }
 };
 template <int A, int D, int WIDTH>
@@ -1118,7 +1120,7 @@ struct each_of<A, D, K_ARG, WIDTH> {
     arg_node<T> n;
     int at = INT32_MAX;
     n.v = reduce_each<K_MAX, D, WIDTH, T>(w, stage, block, j.how,
-                                   [&](T x) { return prepared<K_ARG>(x, j); });
+                                          [&](T x) { return prepared<K_ARG>(x, j); });
     each_element<D, WIDTH, T>(w, stage, block, j.how, [&](int e, T x) {
       T y = prepared<K_ARG>(x, j);
       if (equal(y, n.v) || (is_nan(y) && is_nan(n.v))) at = min(at, e);
@@ -1136,7 +1138,7 @@ struct each_of<A, D, K_LSE, WIDTH> {
     n.s = 1;
     if (is_finite(n.m))
       n.s = reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how,
-                                     [&](T x) { return exponential(sub(x, n.m)); });
+                                            [&](T x) { return exponential(sub(x, n.m)); });
     return n;
   }
 };
@@ -1146,9 +1148,10 @@ struct each_of<A, D, K_MOMENTS, WIDTH> {
   GPURED__DEV moments_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     moments_node<T> n;
     n.n = j.n;
-    n.mean =
-        quotient(reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
-    n.m2 = reduce_each<K_SQUARE, D, WIDTH, T>(w, stage, block, j.how, [&](T x) { return sub(x, n.mean); });
+    n.mean = quotient(
+        reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how, [](T x) { return x; }), (T)j.n);
+    n.m2 = reduce_each<K_SQUARE, D, WIDTH, T>(w, stage, block, j.how,
+                                              [&](T x) { return sub(x, n.mean); });
     return n;
   }
 };
@@ -1522,8 +1525,8 @@ template <int A, int D>
 GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
                             char *stage, int t) {
   load_run<stored<D>::SIZE, ROWS_LONG, 0>(base + tile * TILE_BYTES,
-                                       j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
-                                       w.width_log2, stage, t);
+                                          j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
+                                          w.width_log2, stage, t);
   copies_wait();
   __syncwarp();
 }
@@ -1543,7 +1546,8 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, ROWS_LONG)) reduce_long(const job j, const rows w) {
+static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, ROWS_LONG))
+    reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
@@ -1629,6 +1633,7 @@ enum {
   COLS_MOST_LOG2 = 4,
   COLS_BATCH = 16,
   COLS_SHORT = 64,
+  SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
   COLS_FEW = 8
 };
 
@@ -1904,7 +1909,9 @@ struct short_column {
   }
   template <int MOST>
   GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, T *a) {
-    if (MOST <= COLS_FEW)
+    if (MOST <= COLS_FEW && j.n <= 4)
+      run_few<4>(j, base, row_bytes, a);
+    else if (MOST <= COLS_FEW)
       run_few<COLS_FEW>(j, base, row_bytes, a);
     else if (j.n <= GPURED__LANES)
       run_few<GPURED__LANES>(j, base, row_bytes, a);
@@ -1956,13 +1963,14 @@ template <int K, class T>
 GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
 
 template <int A, int D, int K, int MOST>
-static __global__ void __launch_bounds__(256) reduce_short_cols(const job j, const cols c) {
+static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3)
+    reduce_short_cols(const job j, const cols c) {
   typedef short_column<A, D, K> column;
   enum { V = column::V };
   typename column::N result[V];
   const int64_t strips = c.width / V, all = j.outputs / V;
-  for (int64_t k = (int64_t)blockIdx.x * 256 + threadIdx.x; k < all;
-       k += (int64_t)gridDim.x * 256) {
+  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < all;
+       k += (int64_t)gridDim.x * SHORT_THREADS) {
     const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     column::template run<MOST>(j, base, c.row_bytes, result);
@@ -2004,7 +2012,7 @@ struct line_scan {
   int same_in, same_out;
   double empty_real;
   uint64_t empty_integer;
-  unsigned long long *state; /* the ticket, then words */
+  unsigned long long *state;                                          /* the ticket, then words */
   int64_t level_at[SCAN_LEVELS + 1], prefix_at, line_values, last_at; /* in values: in a line, of a
                                                                          line; behind */
 };
@@ -2386,8 +2394,7 @@ GPURED__DEV void look_back(const line_scan &a, int64_t line, int64_t first_chunk
     up = from_thread(scan_across<K>(y, p), level % 2 * 16 + 15, 32);
     ends = level == 0 || place_here == 15;
     if (ends && level + 1 < a.levels && t == 0)
-      show(a.state,
-           line * a.line_values + a.level_at[level + 1] + (first_chunk >> 4 * (level + 1)),
+      show(a.state, line * a.line_values + a.level_at[level + 1] + (first_chunk >> 4 * (level + 1)),
            up);
   }
   own = from_thread(own, (t - place) & 31, 32);
@@ -2731,14 +2738,15 @@ struct stream_tile {
 
 template <int K, int D>
 GPURED__DEV void stream_scan(const line_scan &a, char *tile, stream_tile *s) {
-  enum { HALF = D == GPURED_F32 ? 1 : STREAM_GROUPS }; /* narrow ones grow in place: read all first */
+  enum {
+    HALF = D == GPURED_F32 ? 1 : STREAM_GROUPS
+  }; /* narrow ones grow in place: read all first */
   const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
   const int place1 = t & 15 & (slots - 1);
   const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
   float v[STREAM_GROUPS][GPURED__LANES], own;
 #pragma unroll
-  for (int c = 0; c < STREAM_GROUPS; ++c)
-    stream_read<D>(tile + c * 512 * stored<D>::SIZE, t, v[c]);
+  for (int c = 0; c < STREAM_GROUPS; ++c) stream_read<D>(tile + c * 512 * stored<D>::SIZE, t, v[c]);
   if (HALF > 1) __syncwarp();
   set_neutral<K>(&own);
 #pragma unroll
@@ -2764,7 +2772,7 @@ GPURED__DEV unsigned long long *stream_state(const line_scan &a, int64_t line) {
 }
 
 /* A tile needs the totals of the tiles before it in its group, threads 0 to 14, and what comes
- * before the group, thread 15. They are asked for while the next tile is scanned. */
+ * before the group, thread 15. They are asked for long before they are needed. */
 struct stream_back {
   const unsigned long long *state;
   int64_t at;
@@ -2790,7 +2798,8 @@ struct stream_back {
     float e, left;
     while (__any_sync(0xffffffffu, missing)) ask();
     e = __shfl_sync(0xffffffffu, x, 15);
-    left = __shfl_sync(0xffffffffu, scan_across<K>(x, (int)threadIdx.x % 16), place ? place - 1 : 0);
+    left =
+        __shfl_sync(0xffffffffu, scan_across<K>(x, (int)threadIdx.x % 16), place ? place - 1 : 0);
     return place ? combined<K>(e, left) : e;
   }
 };
@@ -2809,8 +2818,10 @@ struct stream_service {
 
   __device__ __forceinline__ int place(int level) const { return group >> 4 * (level - 1) & 15; }
   __device__ __forceinline__ bool ask(const line_scan &a, int r) {
-    const int t = (int)threadIdx.x % 32, level = 2 * r + t / 16 + 1, here = group >> 4 * (level - 1);
-    return look(state, a.level_at[level] + (level <= ends ? here - 16 : here & ~15) + t % 16, &x[r]);
+    const int t = (int)threadIdx.x % 32, level = 2 * r + t / 16 + 1,
+              here = group >> 4 * (level - 1);
+    return look(state, a.level_at[level] + (level <= ends ? here - 16 : here & ~15) + t % 16,
+                &x[r]);
   }
   __device__ __forceinline__ void begin(const line_scan &a) {
     const int t = (int)threadIdx.x % 32;
@@ -2832,16 +2843,12 @@ struct stream_service {
     const bool mine = (int)threadIdx.x % 32 / 16 == (level - 1) % 2;
     while (__any_sync(0xffffffffu, mine && missing[r])) missing[r] = missing[r] && !ask(a, r);
   }
-  /* The total of the group in front. Meanwhile the latest of the other values may come. */
-  __device__ __forceinline__ float front(const line_scan &a) {
+  /* The total of the group in front. */
+  __device__ __forceinline__ float front(const line_scan &a) const {
     const int p = (int)threadIdx.x % 16;
     float y;
-    for (;;) {
-      const bool seen = look(state, a.level_at[0] + (group - 1) * 16 + p, &y);
-      const bool also = missing[0] && ask(a, 0);
-      missing[0] = missing[0] && !also;
-      if (__all_sync(0xffffffffu, seen)) break;
-    }
+    while (__any_sync(0xffffffffu, !look(state, a.level_at[0] + (group - 1) * 16 + p, &y)))
+      continue;
     return __shfl_sync(0xffffffffu, scan_across<K>(y, p), 15);
   }
   /* A total is shown before what is not needed for it is waited for: others wait for the total. */
@@ -2911,7 +2918,8 @@ GPURED__DEV void stream_put(const float *y, char *to, int left) {
 }
 
 template <int K, int D>
-GPURED__DEV void stream_store(const line_scan &a, const char *tile, const stream_tile &s, float e3) {
+GPURED__DEV void stream_store(const line_scan &a, const char *tile, const stream_tile &s,
+                              float e3) {
   enum { SIZE = stored<D>::SIZE };
   const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
   const int place1 = t & 15 & (slots - 1);
@@ -2942,8 +2950,7 @@ GPURED__DEV unsigned stream_ticket(const line_scan &a) {
 }
 
 template <int K, int D>
-static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1)
-    scan_stream(const line_scan a) {
+static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(const line_scan a) {
   extern __shared__ __align__(128) char space[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const bool meets = a.lines_log2 < 0;
@@ -2964,12 +2971,10 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1)
   while (number < tiles || waits) {
     const bool reads = number < tiles;
     float e = 0;
+    if (waits && meets) back.begin<K>(a, there.map);
     if (reads) {
       copies_wait();
       __syncwarp();
-    }
-    if (waits && meets) back.begin<K>(a, there.map);
-    if (reads) {
       stream_scan<K, D>(a, now, &here);
       delay(number);
       const float total = __shfl_sync(0xffffffffu, here.h2, 15);
@@ -3064,9 +3069,9 @@ GPURED__DEV void beside_read(const line_scan &a, const beside_place &p,
   const int64_t left = p.exists ? a.j.n - p.row : 0;
   const int64_t at = line_place(a, p.exists ? p.line : 0, GPURED__IN) + p.row * a.in_stride;
   switch (a.j.in_dtype) {
-#define GPURED__CASE(D)                                                                           \
-  case D:                                                                                         \
-    beside_load<A, K, D, scan_reads(A, K, D)>::run(a, a.j.in + at * stored<D>::SIZE, left, v);    \
+#define GPURED__CASE(D)                                                                        \
+  case D:                                                                                      \
+    beside_load<A, K, D, scan_reads(A, K, D)>::run(a, a.j.in + at * stored<D>::SIZE, left, v); \
     break;
     GPURED__CASE(GPURED_F32)
     GPURED__CASE(GPURED_F64)
@@ -3132,8 +3137,8 @@ GPURED__DEV void beside_scan(const E (*seen)[32], int t, E last, E *v) {
 
 /* A tile that ends groups shows their totals. `up`: its own total. */
 template <int K, class E>
-GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p,
-                                const beside_space<E> *s, E up) {
+GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p, const beside_space<E> *s,
+                                E up) {
   const int t = (int)threadIdx.x % 32;
   for (int level = 0; level + 1 < a.levels && (p.tile >> 4 * level & 15) == 15; ++level) {
     E v[GPURED__LANES];
@@ -3145,7 +3150,8 @@ GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p,
 
 /* Asks for the values before the tile, of every level; 1 if some are not there yet. */
 template <int K, class E>
-GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s, bool wait) {
+GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s,
+                           bool wait) {
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   int missing = 0;
 #pragma unroll 2
@@ -3234,7 +3240,10 @@ GPURED__DEV void beside_shift(const line_scan &a, const beside_place &p, beside_
 }
 
 template <int A, int K>
-static __global__ void __launch_bounds__(BESIDE_WARPS * 32, sizeof(typename scanned<A, K>::E) == 4 ? 3 : sizeof(typename scanned<A, K>::E) == 8 ? 2 : 1)
+static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
+                                         sizeof(typename scanned<A, K>::E) == 4   ? 3
+                                         : sizeof(typename scanned<A, K>::E) == 8 ? 2
+                                                                                  : 1)
     scan_beside(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   extern __shared__ __align__(128) char space[];
@@ -3543,15 +3552,7 @@ static const void *finish_kernel_of(const reduction *r) {
 }
 
 /* Kernels that read memory as it lies, for one accumulator and dtype. */
-enum {
-  READ_EACH,
-  READ_SOME,
-  READ_WHOLE,
-  READ_LONG,
-  READ_COLS,
-  READ_SHORT_COLS,
-  READ_FEW_COLS
-};
+enum { READ_EACH, READ_SOME, READ_WHOLE, READ_LONG, READ_COLS, READ_SHORT_COLS, READ_FEW_COLS };
 
 template <int A, int D, int K>
 static const void *rows_kernel(int how) {
@@ -3689,7 +3690,7 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->dense =
       (int64_t)w->width << w->row_log2 == vectors &&
       (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
-  r->shared = ROWS_SHARED + (getenv("PAD") ? atoi(getenv("PAD")) : 0);
+  r->shared = ROWS_SHARED;
   r->blocks =
       gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
   if (r->blocks > INT32_MAX - 1) r->blocks = INT32_MAX - 1;
@@ -3715,7 +3716,7 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->shared =
-      ROWS_SHARED + (getenv("PAD") ? atoi(getenv("PAD")) : 0) + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+      ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
@@ -3776,8 +3777,8 @@ static int choose_short_cols(reduction *r, int64_t width, int size) {
   r->how = r->j.n <= COLS_FEW ? READ_FEW_COLS : READ_SHORT_COLS;
   r->c.width = width;
   r->c.packed = r->kind != K_ARG && can_pack(r);
-  r->threads = 256;
-  r->blocks = gpured__ceil_div(r->j.outputs / v, 256);
+  r->threads = SHORT_THREADS;
+  r->blocks = gpured__ceil_div(r->j.outputs / v, SHORT_THREADS);
   if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
   r->shared = 0;
   return 1;
@@ -3971,13 +3972,15 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   const int64_t tiles = p->n > SCAN_CHUNK
                             ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
                             : gpured__ceil_div(p->outputs, (int64_t)1 << a->lines_log2);
-  if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS) return 0;
-  if (p->acc != GPURED__F32 || kind == K_LSE || a->exclusive || p->in_dtype != p->out_dtype) return 0;
-  if (!a->flat_in || !a->flat_out || tiles < m->processors * (getenv("GP_MIN") ? atoi(getenv("GP_MIN")) : STREAM_WARPS)) return 0;
+  if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS)
+    return 0;
+  if (p->acc != GPURED__F32 || kind == K_LSE || a->exclusive || p->in_dtype != p->out_dtype)
+    return 0;
+  if (!a->flat_in || !a->flat_out || tiles < m->processors * STREAM_WARPS) return 0;
   switch (p->in_dtype) {
-#define GPURED__CASE(D)                      \
-  case D:                                    \
-    s->kernel = stream_kernel<D>(kind);      \
+#define GPURED__CASE(D)                 \
+  case D:                               \
+    s->kernel = stream_kernel<D>(kind); \
     break;
     GPURED__CASE(GPURED_F32)
     GPURED__CASE(GPURED_F16)
@@ -4012,8 +4015,7 @@ static const void *beside_kernel_of(int acc, int k) {
   if (acc == GPURED__F32)
     return k == K_LSE ? (const void *)scan_beside<GPURED__F32, K_LSE>
                       : beside_kernel<GPURED__F32>(k);
-  return k == K_LSE ? (const void *)scan_beside<GPURED__F64, K_LSE>
-                    : beside_kernel<GPURED__F64>(k);
+  return k == K_LSE ? (const void *)scan_beside<GPURED__F64, K_LSE> : beside_kernel<GPURED__F64>(k);
 }
 
 /* Lines of which neighbours are neighbours in memory, and their own elements are not. */
@@ -4053,7 +4055,8 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
   if (choose_beside(p, kind, size, s)) {
-    s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4 * 8;
+    s->workspace =
+        8 + (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4 * 8;
     return;
   }
   if (p->n > SCAN_CHUNK)
