@@ -937,8 +937,8 @@ enum {
   ROWS_MOST_LOG2 = 10
 };
 enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
-/* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide the
- * arithmetic; where a thread has much at hand, it needs them more. */
+/* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide
+ * the arithmetic; where a thread has much at hand, it needs them more. */
 __host__ __device__ constexpr int rows_resident(int a, int k, int mode) {
   return a != GPURED__F32 || k == K_ARG ? 4 : k < K_ARG ? 6 : (mode == ROWS_EACH ? 5 : 7);
 }
@@ -984,8 +984,8 @@ GPURED__DEV int swizzled_each(int v, int width_log2) {
 
 __host__ __device__ constexpr int log2_of(int n) { return n < 2 ? 0 : 1 + log2_of(n / 2); }
 
-/* Vectors of a block where the kernel's code fixes them, otherwise 0: rows of EACH thread may have a
- * fixed WIDTH, blocks of WHOLE and LONG rows are complete. */
+/* Vectors of a block where the kernel's code fixes them, otherwise 0: rows of EACH thread may have
+ * a fixed WIDTH, blocks of WHOLE and LONG rows are complete. */
 template <int S, int MODE, int WIDTH>
 __host__ __device__ constexpr int fixed_width() {
   return MODE == ROWS_EACH ? WIDTH : (MODE == ROWS_SOME ? 0 : 16 * S);
@@ -1583,6 +1583,11 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, RO
   end_segment<A, D, K>(j, row, segment, node, t);
 }
 
+/* Rows of 8, 16 and 64 floats have code of their own. */
+__host__ __device__ constexpr bool fixes_widths(int a, int d) {
+  return (a == GPURED__F32 && d == GPURED_F32) || (a == GPURED__F64 && d == GPURED_F64);
+}
+
 /* A tile of rows that each fit in a block of threads' share, loaded and reduced. */
 template <int A, int D, int K, int MODE, int WIDTH>
 GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *stage, int t) {
@@ -1601,18 +1606,19 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
 template <int A, int D, int K, int MODE>
 static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MODE))
     reduce_rows(const job j, const rows w) {
+  enum { FIXED = MODE == ROWS_EACH && K != K_ARG && fixes_widths(A, D) };
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
   char *stage = ring + wi * TILE_BYTES;
   for (int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step; row < j.outputs;
        row += gridDim.x * ROWS_WARPS * step) {
-    if (MODE == ROWS_EACH && w.width == 2)
-      rows_of_tile<A, D, K, MODE, 2>(j, w, row, stage, t);
-    else if (MODE == ROWS_EACH && w.width == 4)
-      rows_of_tile<A, D, K, MODE, 4>(j, w, row, stage, t);
-    else if (MODE == ROWS_EACH && w.width == 16)
-      rows_of_tile<A, D, K, MODE, 16>(j, w, row, stage, t);
+    if (FIXED && w.width == 2)
+      rows_of_tile<A, D, K, MODE, 2 * FIXED>(j, w, row, stage, t);
+    else if (FIXED && w.width == 4)
+      rows_of_tile<A, D, K, MODE, 4 * FIXED>(j, w, row, stage, t);
+    else if (FIXED && w.width == 16)
+      rows_of_tile<A, D, K, MODE, 16 * FIXED>(j, w, row, stage, t);
     else
       rows_of_tile<A, D, K, MODE, 0>(j, w, row, stage, t);
   }
@@ -3015,7 +3021,7 @@ struct beside_space {
   E seen[BESIDE_LEVELS][GPURED__LANES][32], left[BESIDE_LEVELS][32];
 };
 
-/* Where a thread is: its line, the first of its elements, and what of the line's state it shares. */
+/* Where a thread is: its line, the first of its elements, and its part of the line's state. */
 struct beside_place {
   int64_t line, row, width;
   int64_t words, last; /* in the state: the line's first value; the tile's last result */
