@@ -15,7 +15,7 @@ OPENMP     ?= auto
 CUDA       ?= 0
 WERROR     ?= 1
 INSTALL    ?= install
-PARTS      ?= suite golden npy build
+PARTS      ?= suite golden npy examples build
 
 .PHONY: all lib test test-slow check-golden test-qemu demo bench install uninstall clean help format-check
 .DELETE_ON_ERROR:
@@ -212,6 +212,7 @@ part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' 'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
+part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
                'sh tests/build/readme.sh' 'sh tests/build/makefile.sh'
 
