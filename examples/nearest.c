@@ -7,7 +7,7 @@
  * centres     [K, D], or a number: K of the points, evenly spaced (3)
  * index       where the indices go as int64, and the distances as float32; without a file every
  *             point is printed, its index and its distance
- * cpu, cuda   where it is computed; cuda if there is a device, otherwise cpu. The bits are the same.
+ * cpu, cuda   where it is computed, with the same bits; cuda if there is a device, otherwise cpu
  *
  * Both results come from one pass over P x K distances that are never stored: the library makes
  * |p|^2 + |c|^2 - 2 p.c as a matrix product and keeps the least of each row.
