@@ -190,12 +190,12 @@ $(BENCH): $(BENCH_SRC) $(wildcard bench/*.h) gpured.h $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D)
 	$(PROG_CC) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) $(BENCHLIBS) -o $@
 
-# The GPU's rows, beside CUB and the memory's own speed.
+# The GPU's rows, beside CUB, cuBLAS (loaded at run time too) and the memory's own speed.
 CUDA_BENCH := $(if $(HAVE_CUDA),$(if $(wildcard bench/bench_cuda.cu),$(BUILD)/bench/gpured-bench-cuda))
-$(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu $(LIB_A) $(FLAGS)
+$(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu bench/bench_cublas.h $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 $(NVCC_ARCH) $(NVCCFLAGS) -DBENCH_PEERS $< $(LIB_A) \
-	  $(if $(OMPFLAG),-Xcompiler $(OMPFLAG)) -o $@
+	  $(if $(OMPFLAG),-Xcompiler $(OMPFLAG)) $(BENCHLIBS) -o $@
 
 -include $(wildcard $(BUILD)/obj/*.d)
 
@@ -235,7 +235,7 @@ demo: $(BUILD)/examples/demo
 ifneq ($(filter 1,$(CUDA))$(BENCH_SRC),)
 bench: $(if $(BENCH_SRC),$(BENCH)) $(if $(filter 1,$(CUDA)),$(CUDA_BENCH))
 	@$(if $(BENCH_SRC),$(BENCH) $(BENCHFLAGS),:)
-	@$(if $(filter 1,$(CUDA)),$(CUDA_BENCH) $(BENCHFLAGS),:)
+	@$(if $(filter 1,$(CUDA)),$(CUDA_BENCH) $(CUDA_BENCHFLAGS),:)
 else
 bench:
 	@echo 'make bench: bench/ holds no C file, there is nothing to run' >&2; exit 1
@@ -288,7 +288,8 @@ help:
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make demo           runs the main job over a small real data set'
-	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments'
+	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
+	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'
 	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'
 	@echo 'make uninstall      removes what install put there, with the same variables'
 	@echo 'make clean          removes what was built'
