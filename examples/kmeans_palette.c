@@ -205,9 +205,11 @@ static gpured_status reduce_colours(picture *p, int64_t wanted, const gpured_opt
   if (s.x && s.colour && s.index && s.before && s.square && s.least && s.running) {
     fill(&s, p);
     st = draw_colours(&s, wanted);
-    printf("%lld x %lld pixels, %lld colours\n", (long long)p->width, (long long)p->height,
-           (long long)s.colours);
-    if (st == GPURED_OK) st = iterate(&s, p);
+    if (st == GPURED_OK) {
+      printf("%lld x %lld pixels, colours: %lld\n", (long long)p->width, (long long)p->height,
+             (long long)s.colours);
+      st = iterate(&s, p);
+    }
     if (st == GPURED_OK) paint(&s, p);
   }
   free(s.x);
