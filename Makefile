@@ -15,7 +15,7 @@ OPENMP     ?= auto
 CUDA       ?= 0
 WERROR     ?= 1
 INSTALL    ?= install
-PARTS      ?= suite golden npy build
+PARTS      ?= suite golden npy examples build
 
 .PHONY: all lib test test-slow check-golden test-qemu demo bench install uninstall clean help format-check
 .DELETE_ON_ERROR:
@@ -190,12 +190,12 @@ $(BENCH): $(BENCH_SRC) $(wildcard bench/*.h) gpured.h $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D)
 	$(PROG_CC) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) $(BENCHLIBS) -o $@
 
-# The GPU's rows, beside CUB and the memory's own speed.
+# The GPU's rows, beside CUB, cuBLAS (loaded at run time too) and the memory's own speed.
 CUDA_BENCH := $(if $(HAVE_CUDA),$(if $(wildcard bench/bench_cuda.cu),$(BUILD)/bench/gpured-bench-cuda))
-$(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu $(LIB_A) $(FLAGS)
+$(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu bench/bench_cublas.h $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 $(NVCC_ARCH) $(NVCCFLAGS) -DBENCH_PEERS $< $(LIB_A) \
-	  $(if $(OMPFLAG),-Xcompiler $(OMPFLAG)) -o $@
+	  $(if $(OMPFLAG),-Xcompiler $(OMPFLAG)) $(BENCHLIBS) -o $@
 
 -include $(wildcard $(BUILD)/obj/*.d)
 
@@ -212,6 +212,7 @@ part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' 'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
+part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
                'sh tests/build/readme.sh' 'sh tests/build/makefile.sh'
 
@@ -234,7 +235,7 @@ demo: $(BUILD)/examples/demo
 ifneq ($(filter 1,$(CUDA))$(BENCH_SRC),)
 bench: $(if $(BENCH_SRC),$(BENCH)) $(if $(filter 1,$(CUDA)),$(CUDA_BENCH))
 	@$(if $(BENCH_SRC),$(BENCH) $(BENCHFLAGS),:)
-	@$(if $(filter 1,$(CUDA)),$(CUDA_BENCH) $(BENCHFLAGS),:)
+	@$(if $(filter 1,$(CUDA)),$(CUDA_BENCH) $(CUDA_BENCHFLAGS),:)
 else
 bench:
 	@echo 'make bench: bench/ holds no C file, there is nothing to run' >&2; exit 1
@@ -287,7 +288,8 @@ help:
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make demo           runs the main job over a small real data set'
-	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments'
+	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
+	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'
 	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'
 	@echo 'make uninstall      removes what install put there, with the same variables'
 	@echo 'make clean          removes what was built'

@@ -1,10 +1,15 @@
 /*
- * The GPU rows of the benchmark: gpured beside CUB (of the toolkit that compiles this file) and beside
- * what the memory gives in the same run, a copy and a plain read. Times are medians of CUDA events;
- * where the data of a case would stay in the L2 cache, several copies of it take turns.
+ * The GPU rows of the benchmark: gpured beside CUB and cuBLAS (of the toolkit that compiles this
+ * file) and beside what the memory gives in the same run, a copy and a plain read. Times are
+ * medians of CUDA events; where the data of a case would stay in the L2 cache, several copies of it
+ * take turns.
  *
- *   bench_cuda [--csv] [part of a case's name...]
+ *   bench_cuda [--csv] [--list] [--quick] [[--filter] part of a case's name...]
+ *
+ * --list prints the names; --quick shrinks every case: all of it runs, and nothing is measured.
  */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdint.h>
@@ -13,6 +18,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 #ifdef BENCH_PEERS
 #include <thrust/iterator/counting_iterator.h>
@@ -22,6 +28,9 @@
 #endif
 
 #include "../gpured.h"
+#include "bench_cublas.h"
+
+static int csv, list, quick;
 
 static void check(cudaError_t e, const char *what) {
   if (e == cudaSuccess) return;
@@ -29,7 +38,7 @@ static void check(cudaError_t e, const char *what) {
   exit(1);
 }
 
-/* ---- data, times -------------------------------------------------------------------------------- */
+/* ---- data, times ----------------------------------------------------------------------------- */
 
 static const size_t L2_MANY = (size_t)256 << 20; /* rotate over at least this much */
 static char *in_memory, *out_memory, *scratch;
@@ -57,31 +66,50 @@ static void fill_for(int dtype) {
   check(cudaStreamSynchronize(stream), "fill");
 }
 
-/* The median time of run(turn), in microseconds. */
-template <class F>
-static double time_of(const F &run) {
+/* How often a case runs: first without being timed, then at least so often, and on until a time in
+ * microseconds has passed. */
+struct effort {
+  int warm, least, most;
+  double limit;
+};
+static const effort to_measure = {3, 7, 101, 60e3}, to_choose = {2, 4, 20, 10e3};
+
+typedef std::function<void(int turn)> contender;
+
+/* The median times of all the contenders, in microseconds. They take turns, so that what the card's
+ * clock does meanwhile meets all of them. */
+static std::vector<double> times_of(const std::vector<contender> &list, effort e) {
   cudaEvent_t a, b;
-  std::vector<double> times;
+  std::vector<std::vector<double>> times(list.size());
+  std::vector<double> medians;
   double spent = 0;
   check(cudaEventCreate(&a), "event");
   check(cudaEventCreate(&b), "event");
-  for (int i = -3; i < 101 && (i < 7 || spent < 60e3); ++i) {
-    float ms = 0;
-    check(cudaEventRecord(a, stream), "record");
-    run(i + 3);
-    check(cudaEventRecord(b, stream), "record");
-    check(cudaEventSynchronize(b), "run");
-    check(cudaEventElapsedTime(&ms, a, b), "time");
-    if (i >= 0) times.push_back(ms * 1e3);
-    spent += ms * 1e3;
+  if (quick) e = {1, 2, 2, 0};
+  for (int i = -e.warm; i < e.most && (i < e.least || spent < e.limit); ++i) {
+    for (size_t c = 0; c < list.size(); ++c) {
+      float ms = 0;
+      check(cudaEventRecord(a, stream), "record");
+      list[c](i + e.warm);
+      check(cudaEventRecord(b, stream), "record");
+      check(cudaEventSynchronize(b), "run");
+      check(cudaEventElapsedTime(&ms, a, b), "time");
+      if (i >= 0) times[c].push_back(ms * 1e3);
+      spent += ms * 1e3;
+    }
   }
   check(cudaEventDestroy(a), "event");
   check(cudaEventDestroy(b), "event");
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  for (std::vector<double> &t : times) {
+    std::sort(t.begin(), t.end());
+    medians.push_back(t[t.size() / 2]);
+  }
+  return medians;
 }
 
-/* ---- ceilings ------------------------------------------------------------------------------------ */
+static double time_of(const contender &run) { return times_of({run}, to_measure)[0]; }
+
+/* ---- ceilings -------------------------------------------------------------------------------- */
 
 __global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, uint32_t *out) {
   uint32_t s = 0;
@@ -97,10 +125,9 @@ __global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, uint32
 }
 
 static double read_ceiling, copy_ceiling; /* bytes per microsecond */
-static int csv;
 
 static void ceilings(void) {
-  const size_t bytes = (size_t)4 << 30;
+  const size_t bytes = in_bytes;
   double t = time_of([&](int) {
     read_all<<<(unsigned)(bytes / 16 / 4096), 512, 0, stream>>>((const uint4 *)in_memory,
                                                                 bytes / 16, (uint32_t *)scratch);
@@ -114,22 +141,25 @@ static void ceilings(void) {
          copy_ceiling / 1e3);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
+/* Is the case asked for, and to be run? With --list its name is all. */
 static int selected(const char *name, int argc, char **argv) {
-  int filters = 0;
+  int filters = 0, found = 0;
   for (int i = 1; i < argc; ++i) {
     if (argv[i][0] == '-') continue;
     ++filters;
-    if (strstr(name, argv[i])) return 1;
+    found |= strstr(name, argv[i]) != NULL;
   }
-  return filters == 0;
+  if (filters > 0 && !found) return 0;
+  if (list) puts(name);
+  return !list;
 }
 
 static void report(const char *name, double bytes, double us, double ceiling, double peer_us) {
   const double rate = bytes / us;
   if (csv)
-    printf("%s,%.2f,%.1f,%.4f,%.2f\n", name, us, rate / 1e3, rate / ceiling, peer_us);
+    printf("%s,%.2f,%.1f,%.4f,%.2f,,,,,\n", name, us, rate / 1e3, rate / ceiling, peer_us);
   else if (peer_us > 0)
     printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling   CUB %10.2f us, time ratio %.2f\n", name,
            us, rate / 1e3, rate / ceiling, peer_us, us / peer_us);
@@ -219,8 +249,14 @@ static size_t turns_for(size_t bytes) {
   return bytes >= L2_MANY ? 1 : std::min(turns, in_bytes / bytes);
 }
 
+/* For --quick: halves the longer side until the matrix is small. */
+static void shrink(int64_t *rows, int64_t *cols) {
+  while (quick && *rows * *cols > (int64_t)1 << 20) *(*rows > *cols ? rows : cols) /= 2;
+}
+
 static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int64_t cols,
                          int axis) {
+  shrink(&rows, &cols);
   const int out = op == GPURED_ARGMAX ? GPURED_I64 : dtype == GPURED_I8 ? GPURED_I64 : dtype;
   const size_t bytes = (size_t)(rows * cols) * gpured_dtype_size((gpured_dtype)dtype);
   const size_t turns = turns_for(bytes);
@@ -241,6 +277,7 @@ static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int6
 
 static void bench_scan(const char *name, int op, int dtype, int64_t rows, int64_t cols, int axis,
                        unsigned flags) {
+  shrink(&rows, &cols);
   const size_t bytes = (size_t)(rows * cols) * gpured_dtype_size((gpured_dtype)dtype);
   const size_t turns = turns_for(bytes);
   gpured_options o = device_options();
@@ -316,32 +353,402 @@ static const scan_row scan_rows[] = {
     {"scan f32 cols 2^15x2^15", GPURED_F32, 0, P(15), P(15), 0},
 };
 
-int main(int argc, char **argv) {
+/* ---- GEMM-reduce ----------------------------------------------------------------------------- */
+/*
+ * Each case beside cuBLAS's GEMM alone, which does less, and beside what gpured replaces: that
+ * GEMM, then the fastest reduction of its result that we know. C by rows is reduced down its
+ * columns, C by columns along them, by our own reduction or, for sums, by a GEMV with ones; for
+ * sums there are also the two GEMVs that need no GEMM.
+ */
+
+/* Uniform in (-1, 1). Zeros, or numbers of one exponent, would run faster than data does. */
+template <class T>
+__global__ void fill_signed(T *p, size_t n, uint64_t seed) {
+  for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
+       i += gridDim.x * (size_t)blockDim.x) {
+    uint64_t x = (i + seed) * 0x9e3779b97f4a7c15ull;
+    x ^= x >> 29;
+    x *= 0xbf58476d1ce4e5b9ull;
+    p[i] = (T)(float)((double)(int32_t)(x >> 32) * 0x1p-31);
+  }
+}
+
+template <class T>
+__global__ void fill_ones(T *p, size_t n) {
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) p[i] = (T)1.0f;
+}
+
+template <class T>
+static void fill_gemm_as(void *ones, size_t count) {
+  fill_signed<<<4096, 256, 0, stream>>>((T *)in_memory, in_bytes / sizeof(T), 1);
+  fill_ones<<<1, 1024, 0, stream>>>((T *)ones, count);
+}
+
+static const size_t RESULT_BYTES = (size_t)32 << 20, ONES = (size_t)1 << 20;
+static char *results, *peer_results, *sums_of_a, *ones;
+
+static void fill_for_gemm(int dtype) {
+  if (dtype == GPURED_F32) fill_gemm_as<float>(ones, ONES);
+  if (dtype == GPURED_F64) fill_gemm_as<double>(ones, ONES);
+  if (dtype == GPURED_F16) fill_gemm_as<__half>(ones, ONES);
+  if (dtype == GPURED_BF16) fill_gemm_as<__nv_bfloat16>(ones, ONES);
+  check(cudaStreamSynchronize(stream), "fill");
+}
+
+/* One shape in one type, with everything that its operations share. */
+struct gemm_bench {
+  gemm_case g;
+  int acc;
+  size_t a_bytes, b_bytes, c_bytes, turns, c_turns;
+  blas_gemm blas[2]; /* C by rows, by columns */
+  int usable[2];     /* blas[].best is set */
+  int faster;        /* of the two */
+  gpured_options o;
+};
+
+static char *a_of(const gemm_bench *s, int turn) {
+  return in_memory + (size_t)turn % s->turns * (s->a_bytes + s->b_bytes);
+}
+static char *b_of(const gemm_bench *s, int turn) { return a_of(s, turn) + s->a_bytes; }
+static char *c_of(const gemm_bench *s, int turn) {
+  return out_memory + (size_t)turn % s->c_turns * s->c_bytes;
+}
+
+static int run_gemm(const gemm_bench *s, int by_columns, int turn) {
+  const blas_gemm *p = &s->blas[by_columns];
+  return blas_run_gemm(p, p->best, a_of(s, turn), b_of(s, turn), c_of(s, turn));
+}
+
+/* The fastest algorithms that cuBLAS has for the shape, with C by rows and by columns. */
+static void choose_gemm(gemm_bench *s) {
+  double least[2] = {0, 0};
+  if (!blas.there || s->c_bytes > out_bytes) return;
+  for (int by_columns = 0; by_columns < 2; ++by_columns) {
+    blas_gemm *p = &s->blas[by_columns];
+    std::vector<contender> list;
+    std::vector<int> which;
+    p->g = s->g;
+    p->c_by_columns = by_columns;
+    if (blas_find_algorithms(p)) p->count = 0;
+    for (int i = -1; i < p->count; ++i) {
+      p->best = i;
+      if (run_gemm(s, by_columns, 0)) continue;
+      which.push_back(i);
+      list.push_back(
+          [=](int turn) { blas_run_gemm(p, i, a_of(s, turn), b_of(s, turn), c_of(s, turn)); });
+    }
+    if (list.empty()) continue;
+    const std::vector<double> t = times_of(list, to_choose);
+    const size_t at = (size_t)(std::min_element(t.begin(), t.end()) - t.begin());
+    p->best = which[at], least[by_columns] = t[at];
+    s->usable[by_columns] = 1;
+  }
+  s->faster = s->usable[1] && (!s->usable[0] || least[1] < least[0]);
+}
+
+static int gemm_result_type(const gemm_bench *s, int op) {
+  return op == GPURED_ARGMAX ? GPURED_I64 : s->g.dtype == GPURED_F64 ? GPURED_F64 : GPURED_F32;
+}
+
+static gpured_tensor device_array(const void *data, int dtype, int ndim, const int64_t *shape,
+                                  const int64_t *strides) {
+  gpured_tensor t = gpured_array(data, (gpured_dtype)dtype, ndim, shape, strides);
+  t.device = GPURED_CUDA_DEVICE;
+  return t;
+}
+
+static gpured_tensor results_at(const gemm_bench *s, int op, void *out) {
+  const int64_t shape[2] = {s->g.batch, s->g.n};
+  return device_array(out, gemm_result_type(s, op), 2, shape, NULL);
+}
+
+/* C, reduced by our own reduction. */
+static gpured_status reduce_c(const gemm_bench *s, int by_columns, int op, int turn) {
+  const gemm_case *g = &s->g;
+  const int64_t shape[3] = {g->batch, by_columns ? g->n : g->m, by_columns ? g->m : g->n};
+  const gpured_tensor c = device_array(c_of(s, turn), g->dtype, 3, shape, NULL);
+  const gpured_tensor d = results_at(s, op, peer_results);
+  return gpured_reduce((gpured_op)op, &c, by_columns ? 1u << 2 : 1u << 1, &d, &s->o);
+}
+
+/* The ways to the results without a fused kernel: the first two for every operation, the others for
+ * sums. Nonzero if this one cannot be gone. */
+enum { BY_ROWS, BY_COLUMNS, BY_ROWS_GEMV, BY_COLUMNS_GEMV, NO_GEMM, WAYS };
+
+static int unfused(const gemm_bench *s, int way, int op, int turn) {
+  const int by_columns = way == BY_COLUMNS || way == BY_COLUMNS_GEMV;
+  if (way == NO_GEMM)
+    return blas_sum_of_product(&s->g, a_of(s, turn), b_of(s, turn), ones, sums_of_a, peer_results);
+  if (!s->usable[by_columns] || run_gemm(s, by_columns, turn)) return 1;
+  if (way == BY_ROWS || way == BY_COLUMNS) return reduce_c(s, by_columns, op, turn) != GPURED_OK;
+  return blas_sum_of_c(&s->blas[by_columns], c_of(s, turn), ones, peer_results);
+}
+
+static std::vector<double> read_results(const gemm_bench *s, int op, const void *from) {
+  const int type = gemm_result_type(s, op);
+  const size_t count = (size_t)(s->g.batch * s->g.n);
+  std::vector<double> raw(count), values(count);
+  check(cudaMemcpyAsync(raw.data(), from, count * gpured_dtype_size((gpured_dtype)type),
+                        cudaMemcpyDefault, stream),
+        "copy");
+  check(cudaStreamSynchronize(stream), "copy");
+  for (size_t i = 0; i < count; ++i) {
+    if (type == GPURED_F64) values[i] = raw[i];
+    if (type == GPURED_F32) values[i] = ((const float *)(const void *)raw.data())[i];
+    if (type == GPURED_I64) values[i] = (double)((const int64_t *)(const void *)raw.data())[i];
+  }
+  return values;
+}
+
+/* Within what C rounds to in its own type. Indices are not compared: roundings decide between
+ * values that are nearly the same. */
+static int agree(const gemm_bench *s, int op, const std::vector<double> &x,
+                 const std::vector<double> &y) {
+  const double loose = s->g.dtype == GPURED_F64 ? 1e-9 : s->g.dtype == GPURED_F32 ? 1e-3 : 3e-2;
+  double largest = 0;
+  if (op == GPURED_ARGMAX) return 1;
+  for (double v : y) largest = std::max(largest, fabs(v));
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!(fabs(x[i] - y[i]) <= loose * largest)) return 0;
+  return 1;
+}
+
+/* The fastest of the ways, or -1; what the first one gives, in *expected. A way that gives
+ * something else is left out. */
+static int choose_unfused(const gemm_bench *s, int op, std::vector<double> *expected) {
+  std::vector<contender> list;
+  std::vector<int> ways;
+  for (int way = 0; way < (op == GPURED_SUM ? (int)WAYS : 2); ++way) {
+    check(cudaMemsetAsync(peer_results, 0xff, RESULT_BYTES, stream), "poison");
+    if (!blas.there || unfused(s, way, op, 0)) continue;
+    const std::vector<double> got = read_results(s, op, peer_results);
+    if (expected->empty()) *expected = got;
+    if (!agree(s, op, got, *expected)) {
+      fprintf(stderr, "bench_cuda: way %d without a fused kernel is wrong: left out\n", way);
+      continue;
+    }
+    ways.push_back(way);
+    list.push_back([=](int turn) { unfused(s, way, op, turn); });
+  }
+  if (list.empty()) return -1;
+  const std::vector<double> t = times_of(list, to_choose);
+  return ways[(size_t)(std::min_element(t.begin(), t.end()) - t.begin())];
+}
+
+static gpured_status fused(const gemm_bench *s, int op, int turn, size_t *bytes) {
+  const gemm_case *g = &s->g;
+  const int64_t sa[3] = {g->batch, g->m, g->k}, sb[3] = {g->batch, g->k, g->n};
+  const int64_t tb[3] = {g->k * g->n, g->b_by_columns ? 1 : g->n, g->b_by_columns ? g->k : 1};
+  const gpured_tensor a = device_array(a_of(s, turn), g->dtype, 3, sa, NULL);
+  const gpured_tensor b = device_array(b_of(s, turn), g->dtype, 3, sb, tb);
+  const gpured_tensor d = results_at(s, op, results);
+  if (bytes) return gpured_gemm_reduce_workspace((gpured_op)op, &a, &b, 0, &d, &s->o, bytes);
+  return gpured_gemm_reduce((gpured_op)op, &a, &b, 0, &d, &s->o);
+}
+
+/* Times in microseconds, 0 where there is none. */
+struct gemm_times {
+  double us, alone, unfused;
+};
+
+static void report_gemm(const gemm_bench *s, const char *name, int op, const gemm_times *t) {
+  const gemm_case *g = &s->g;
+  const double flops = 2.0 * (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
+  const size_t results = gpured_dtype_size((gpured_dtype)gemm_result_type(s, op));
+  const double outputs = (double)g->batch * (double)g->n * (double)results;
+  const double gbs = t->us > 0 ? ((double)(s->a_bytes + s->b_bytes) + outputs) / t->us : 0;
+  const double tflops = t->us > 0 ? flops / t->us / 1e6 : 0;
+  const double over_gemm = t->us > 0 ? t->alone / t->us : 0;
+  const double over_unfused = t->us > 0 ? t->unfused / t->us : 0;
+  if (csv) {
+    printf("%s,%.2f,%.1f,%.4f,,%.2f,%.2f,%.3f,%.2f,%.3f\n", name, t->us, gbs / 1e3,
+           gbs / read_ceiling, tflops, t->alone, over_gemm, t->unfused, over_unfused);
+  } else {
+    printf("%-46s", name);
+    if (t->us == 0)
+      printf(" %10s   %26s", "-", "unsupported");
+    else if (op == GPURED_SUM) /* no product is formed: memory is the measure */
+      printf(" %10.2f us %7.0f GB/s %.3f of ceiling", t->us, gbs / 1e3, gbs / read_ceiling);
+    else
+      printf(" %10.2f us %7.1f TFLOP/s %16s", t->us, tflops, "");
+    if (t->alone > 0) printf("  GEMM alone %10.2f us, ratio %5.2f", t->alone, over_gemm);
+    if (t->unfused > 0) printf("  unfused %10.2f us, ratio %5.2f", t->unfused, over_unfused);
+    printf("\n");
+  }
+  fflush(stdout);
+}
+
+/* gpured, the GEMM alone and the best unfused way take turns. 1 if a result is wrong. */
+static int bench_gemm(gemm_bench *s, const char *name, int op) {
+  std::vector<contender> list;
+  gemm_times t = {0, 0, 0};
+  size_t need = 0;
+  s->o = device_options();
+  s->o.acc_dtype = s->acc;
+  gpured_status st = fused(s, op, 0, &need);
+  if (st == GPURED_OK && need > scratch_bytes) {
+    fprintf(stderr, "bench_cuda: %s: needs %zu bytes of workspace\n", name, need);
+    return 1;
+  }
+  if (st == GPURED_OK) {
+    check(cudaMemsetAsync(results, 0xff, RESULT_BYTES, stream), "poison");
+    st = fused(s, op, 0, NULL);
+  }
+  std::vector<double> expected;
+  const int supported = st != GPURED_ERR_UNSUPPORTED, way = choose_unfused(s, op, &expected);
+  const int alone = s->usable[s->faster];
+  if (supported) must(st, name);
+  const std::vector<double> ours = supported ? read_results(s, op, results) : expected;
+  if (supported) list.push_back([=](int turn) { must(fused(s, op, turn, NULL), name); });
+  if (alone) list.push_back([=](int turn) { run_gemm(s, s->faster, turn); });
+  if (way >= 0) list.push_back([=](int turn) { unfused(s, way, op, turn); });
+  const std::vector<double> medians = times_of(list, to_measure);
+  size_t at = 0;
+  if (supported) t.us = medians[at++];
+  if (alone) t.alone = medians[at++];
+  if (way >= 0) t.unfused = medians[at++];
+  report_gemm(s, name, op, &t);
+  if (!supported || way < 0 || agree(s, op, ours, expected)) return 0;
+  fprintf(stderr, "bench_cuda: %s: a result is WRONG\n", name);
+  return 1;
+}
+
+struct gemm_row {
+  int dtype, acc, b_by_columns;
+  int64_t batch, m, n, k;
+  int ops; /* how many of gemm_ops */
+};
+static const int gemm_ops[] = {GPURED_MAX, GPURED_ARGMAX, GPURED_LOGSUMEXP, GPURED_SUM};
+static const char *const gemm_op_names[] = {"max", "argmax", "lse", "sum"};
+static const gemm_row gemm_rows[] = {
+    {GPURED_BF16, 0, 0, 4, 2048, 1920, 2048, 4},
+    {GPURED_BF16, 0, 1, 4, 2048, 1920, 2048, 4},
+    {GPURED_BF16, 0, 0, 16, 2048, 2048, 2048, 4},
+    {GPURED_BF16, 0, 0, 1, 8192, 8192, 8192, 4},
+    {GPURED_BF16, 0, 1, 1, 8192, 8192, 8192, 1},
+    {GPURED_BF16, 0, 0, 4, 3840, 4096, 64, 4},
+    {GPURED_BF16, 0, 1, 4, 3840, 4096, 64, 1},
+    {GPURED_BF16, 0, 0, 1, 1024, P(20), 128, 4},
+    {GPURED_BF16, 0, 0, 1, 131072, 4096, 4096, 4},
+    {GPURED_BF16, 0, 0, 256, 256, 128, 64, 3},
+    {GPURED_BF16, 0, 0, 4096, 64, 64, 64, 3},
+    {GPURED_F16, 0, 1, 4, 2048, 1920, 2048, 3},
+    {GPURED_F32, 0, 0, 4, 2048, 1920, 2048, 4},
+    {GPURED_F32, 0, 0, 16, 2048, 2048, 2048, 4},
+    {GPURED_F32, 0, 0, 1, 8192, 8192, 8192, 4},
+    {GPURED_F32, 0, 0, 1, 1024, P(20), 128, 4},
+    {GPURED_F32, 0, 0, 256, 256, 128, 64, 3},
+    {GPURED_F32, 0, 0, 4096, 64, 64, 64, 3},
+    {GPURED_F32, GPURED_F64, 0, 4, 2048, 1920, 2048, 2},
+    {GPURED_F32, GPURED_F64, 0, 1, 8192, 8192, 8192, 2},
+    {GPURED_F64, 0, 0, 1, 4096, 4096, 4096, 4},
+    {GPURED_F64, 0, 0, 1, 8192, 8192, 8192, 1},
+};
+
+static void gemm_name(const gemm_row *r, int op, char *name, size_t size) {
+  static const char *const types[] = {"", "f32", "f64", "f16", "bf16"};
+  char n[24];
+  if (r->n == P(20))
+    snprintf(n, sizeof n, "2^20");
+  else
+    snprintf(n, sizeof n, "%lld", (long long)r->n);
+  snprintf(name, size, "gemm %s %s %lldx%lldx%sx%lld%s%s", types[r->dtype], gemm_op_names[op],
+           (long long)r->batch, (long long)r->m, n, (long long)r->k, r->acc ? " acc f64" : "",
+           r->b_by_columns ? " B by columns" : "");
+}
+
+static void open_gemm(gemm_bench *s, const gemm_row *r) {
+  const size_t size = gpured_dtype_size((gpured_dtype)r->dtype);
+  gemm_case g = {r->dtype, r->b_by_columns, r->batch, r->m, r->n, r->k};
+  if (quick) {
+    g.batch = std::min(g.batch, (int64_t)3);
+    g.m = std::min(g.m, (int64_t)384), g.n = std::min(g.n, (int64_t)512);
+    g.k = std::min(g.k, (int64_t)256);
+  }
+  s->g = g;
+  s->acc = r->acc;
+  s->a_bytes = (size_t)(g.batch * g.m * g.k) * size;
+  s->b_bytes = (size_t)(g.batch * g.k * g.n) * size;
+  s->c_bytes = (size_t)(g.batch * g.m * g.n) * size;
+  s->turns = turns_for(s->a_bytes + s->b_bytes);
+  s->c_turns = std::max((size_t)1, std::min(s->turns, out_bytes / s->c_bytes));
+  fill_for_gemm(g.dtype);
+  choose_gemm(s);
+}
+
+/* The rows of one shape, which share its data and the GEMM alone. How many are wrong. */
+static int bench_gemm_row(const gemm_row *r, int argc, char **argv) {
+  gemm_bench s = {};
+  int opened = 0, wrong = 0;
+  for (int op = 0; op < r->ops; ++op) {
+    char name[96];
+    gemm_name(r, op, name, sizeof name);
+    if (!selected(name, argc, argv)) continue;
+    if (!opened++) open_gemm(&s, r);
+    wrong += bench_gemm(&s, name, gemm_ops[op]);
+  }
+  blas_close_gemm(&s.blas[0]);
+  blas_close_gemm(&s.blas[1]);
+  return wrong;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* 0, or 1 with a word on stderr. "--filter" may stand before a part of a name. */
+static int read_arguments(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
+    const int more = i + 1 < argc && argv[i + 1][0] != '-';
+    if (argv[i][0] != '-' || (strcmp(argv[i], "--filter") == 0 && more)) continue;
     if (strcmp(argv[i], "--csv") == 0)
       csv = 1;
-    else if (argv[i][0] == '-') {
-      fprintf(stderr, "usage: %s [--csv] [part of a case's name...]\n", argv[0]);
+    else if (strcmp(argv[i], "--list") == 0)
+      list = 1;
+    else if (strcmp(argv[i], "--quick") == 0)
+      quick = 1;
+    else {
+      fprintf(stderr,
+              "usage: %s [--csv] [--list] [--quick] [[--filter] part of a case's name...]\n",
+              argv[0]);
       return 1;
     }
   }
-  if (!gpured_cuda_available()) {
-    fprintf(stderr, "bench_cuda: no CUDA device, or the backend is not built in\n");
-    return 1;
-  }
-  in_bytes = out_bytes = (size_t)4 << 30;
+  return 0;
+}
+
+static void open_memory(void) {
+  in_bytes = out_bytes = quick ? L2_MANY : (size_t)4 << 30;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   check(cudaMalloc((void **)&in_memory, in_bytes), "memory for the input");
   check(cudaMalloc((void **)&out_memory, out_bytes), "memory for the output");
   check(cudaMalloc((void **)&scratch, scratch_bytes), "memory for scratch");
+  check(cudaMalloc((void **)&results, 3 * RESULT_BYTES + ONES * 8), "memory for results");
+  peer_results = results + RESULT_BYTES;
+  sums_of_a = peer_results + RESULT_BYTES;
+  ones = sums_of_a + RESULT_BYTES;
   fill_for(GPURED_F32);
-  ceilings();
-  if (csv) printf("case,us,GB/s,of ceiling,CUB us\n");
+}
+
+int main(int argc, char **argv) {
+  int wrong = 0;
+  if (read_arguments(argc, argv)) return 1;
+  if (!list) {
+    if (!gpured_cuda_available()) {
+      fprintf(stderr, "bench_cuda: no CUDA device, or the backend is not built in\n");
+      return 1;
+    }
+    open_memory();
+    ceilings();
+    blas_open(stream, scratch, scratch_bytes);
+    if (quick) printf("--quick: shrunken cases, too few rounds: these figures mean nothing\n");
+    if (csv)
+      printf("case,us,GB/s,of ceiling,CUB us,TFLOP/s,GEMM us,over GEMM,unfused us,over unfused\n");
+  }
   for (const reduce_row &r : reduce_rows)
     if (selected(r.name, argc, argv)) bench_reduce(r.name, r.op, r.dtype, r.rows, r.cols, r.axis);
   for (const scan_row &r : scan_rows)
     if (selected(r.name, argc, argv))
       bench_scan(r.name, GPURED_SUM, r.dtype, r.rows, r.cols, r.axis, r.flags);
-  check(cudaDeviceSynchronize(), "end");
-  return 0;
+  for (const gemm_row &r : gemm_rows) wrong += bench_gemm_row(&r, argc, argv);
+  if (!list) check(cudaDeviceSynchronize(), "end");
+  return wrong > 0;
 }
