@@ -11,8 +11,7 @@ PKGCONFDIR ?= $(LIBDIR)/pkgconfig
 CFLAGS     ?= -O2
 CXXFLAGS   ?= $(CFLAGS)
 OPENMP     ?= auto
-# The CUDA backend is being built: it is made when it is asked for.
-CUDA       ?= 0
+CUDA       ?= auto
 WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy examples build
@@ -107,12 +106,15 @@ ifeq ($(HAVE_CUDA),1)
   CUDALIBDIR ?= $(firstword $(wildcard $(CUDADIR)/lib64) $(CUDADIR)/lib)
   CUDA_OBJ   := $(BUILD)/obj/gpured_cuda.o
   NVCCFLAGS  ?= -O2
-  # Machine code for the GPU that is there; without one for these, and PTX for what comes after them.
-  HAVE_GPU   := $(if $(shell nvidia-smi -L 2>/dev/null),1)
-  CUDA_ARCHS ?= $(if $(HAVE_GPU),native,75 80 90)
-  NVCC_ARCH  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUDA_ARCHS),\
-                  -gencode=arch=compute_$(a),code=sm_$(a)) \
-                  -gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)))
+  # Machine code for the GPUs that are there; without one for these, and PTX for what comes after
+  # them. Hopper's matrix instructions exist in sm_90a alone, of which there is no PTX for others.
+  GPUS       := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)))
+  CUDA_ARCHS ?= native
+  ARCHS      := $(if $(filter native,$(CUDA_ARCHS)),$(or $(filter-out %a %A,$(GPUS)),75 80 90),$(CUDA_ARCHS))
+  ARCHS      := $(patsubst 90,90a,$(ARCHS))
+  PTX_ARCH   := $(lastword $(filter-out %a,$(ARCHS)))
+  NVCC_ARCH  := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
+                $(foreach a,$(PTX_ARCH),-gencode=arch=compute_$(a),code=compute_$(a))
   NVCC_HOST  := -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
   NVCC_LIB    = $(NVCC) -std=c++17 --threads 0 $(NVCC_ARCH) $(NVCCFLAGS) $(NVCC_HOST)
   LIB_CC     += -DGPURED_CUDA
@@ -299,6 +301,6 @@ help:
 	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin'
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
-	@echo 'CUDA=0|1|auto       the CUDA backend (default 0); auto: where nvcc is there'
-	@echo 'CUDA_ARCHS="75 80 90"  GPUs to make code for; default: the one that is there, or these'
+	@echo 'CUDA=0|1|auto       the CUDA backend; auto (default): where nvcc is there'
+	@echo 'CUDA_ARCHS="75 80 90"  GPUs to make code for; default: those that are there, or these'
 	@echo 'WERROR=0            compiler warnings are no errors'

@@ -155,6 +155,26 @@ static void test_device_scan(gpured_backend backend) {
       }
 }
 
+/* Enough tiles for the kernels that keep every warp busy: contiguous lines of all lengths, and lines
+ * side by side that are deep, many, or a batch. */
+static void test_device_scan_large(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{1, 7000001}, {3, 2000000}, {60, 100000}, {1500, 4100},
+                                      {4000, 1024}, {8000, 512},  {260000, 16}, {300000, 40}};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_BF16};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(ops); ++k) {
+        if ((j > 0 || k > 0) && (i + j + k) % 3 != 0) continue;
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, 0, 0, (i + k) % 2);
+        if (shapes[i][0] > 1)
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)(i + k) % 4, 0,
+                     k % 2);
+      }
+}
+
 /* ---- streams and graphs ----------------------------------------------------------------------- */
 
 enum { MANY = 1 << 20, STREAMS = 2 };
@@ -272,14 +292,12 @@ static void test_graphs(gpured_backend backend) {
   replay(1000, 1);
 }
 
-/* The scan that looks back, ten thousand times: always the same bits. Its state is wiped by the call
- * itself, and every hundredth result is read back. */
-static void test_soak(gpured_backend backend) {
-  const int64_t n = 3000017;
+/* The scans that look back, ten thousand times: always the same bits. Their state is wiped by the call
+ * itself, and every hundredth result is read back. The sizes are for one kernel each. */
+static void soak(int64_t n) {
   pending p;
   gpured_options o;
   int i;
-  (void)backend;
   make_pending(&p, n, 3);
   o = stream_options(p.stream);
   for (i = 0; i < 10000; ++i) {
@@ -294,6 +312,43 @@ static void test_soak(gpured_backend backend) {
           (long long)first_difference(&p.scan.t, &p.want_scan.t));
   }
   free_pending(&p);
+}
+
+static void soak_columns(int64_t rows, int64_t cols) {
+  int64_t shape[2];
+  box in, got, want;
+  copy din, dout;
+  gpured_options o = stream_options(NULL);
+  int i;
+  shape[0] = rows;
+  shape[1] = cols;
+  in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, OR_UNIFORM, 5);
+  got = box_output(GPURED_F32, 2, shape, LAYOUT_C, 0);
+  want = box_output(GPURED_F32, 2, shape, LAYOUT_C, 0);
+  oracle_scan(GPURED_SUM, &in.t, 0, 0, &want.t, 0);
+  din = to_device(&in, 0);
+  dout = to_device(&got, 0);
+  for (i = 0; i < 10000; ++i) {
+    gpured_status st = gpured_scan(GPURED_SUM, &din.t, 0, 0, &dout.t, &o);
+    CHECK(st == GPURED_OK, "scan %d: status %d", i, (int)st);
+    if (i % 100 != 99) continue;
+    from_device(&dout);
+    CHECK(first_difference(&got.t, &want.t) < 0, "scan %d of columns differs at %lld", i,
+          (long long)first_difference(&got.t, &want.t));
+    RUN(cudaMemset(dout.memory, 0xa5, got.bytes));
+  }
+  drop(&din);
+  drop(&dout);
+  box_free(&in);
+  box_free(&got);
+  box_free(&want);
+}
+
+static void test_soak(gpured_backend backend) {
+  (void)backend;
+  soak(1000003);
+  soak(5000017);
+  soak_columns(40000, 40);
 }
 
 /* ---- the contract ------------------------------------------------------------------------------ */
@@ -395,6 +450,7 @@ static void test_contract(gpured_backend backend) {
 
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
+                                {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
