@@ -211,7 +211,8 @@ export BUILD CC CXX AR CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS OPENMP CUDA WERRO
 export MAKE NM PYTHON VERSION OMPFLAG HAVE_OPENMP HAVE_CUDA
 
 part_suite   = '$(SUITE) $(TESTFLAGS)'
-part_golden  = '$(BUILD)/tests/golden_check' 'sh tests/build/golden.sh'
+part_golden  = '$(BUILD)/tests/golden_check' $(if $(HAVE_CUDA),'$(BUILD)/tests/golden_check --cuda') \
+               'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
 part_examples = 'sh tests/build/examples.sh'

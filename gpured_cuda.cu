@@ -2002,6 +2002,9 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
  * that have started.
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
+ *
+ * That is for lines of any kind. Contiguous ones of floats, where there are enough of them, and
+ * lines that lie side by side have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
@@ -2672,7 +2675,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
  * has not shown its total will, and all tiles that wait go on.
  */
 enum { STREAM_WARPS = 7, STREAM_GROUPS = SCAN_CHUNK / GPURED__LANES / 32, STREAM_ROUNDS = 3 };
-enum { STREAM_TILE = SCAN_CHUNK * 4, STREAM_SHARED = STREAM_WARPS * 2 * STREAM_TILE };
+enum { STREAM_TILE = SCAN_CHUNK * 4, STREAM_SHARED = 2 * STREAM_TILE }; /* SHARED: a warp's */
 
 /* Where vectors of 16 bytes lie, in bytes: number t + 32 i (copied side by side), and number i of
  * the SIZE vectors of group t of 32 (read by one thread). As spread() has it, in terms that are the
@@ -2744,16 +2747,13 @@ struct stream_tile {
 
 template <int K, int D>
 GPURED__DEV void stream_scan(const line_scan &a, char *tile, stream_tile *s) {
-  enum {
-    HALF = D == GPURED_F32 ? 1 : STREAM_GROUPS
-  }; /* narrow ones grow in place: read all first */
   const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
   const int place1 = t & 15 & (slots - 1);
   const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
   float v[STREAM_GROUPS][GPURED__LANES], own;
 #pragma unroll
   for (int c = 0; c < STREAM_GROUPS; ++c) stream_read<D>(tile + c * 512 * stored<D>::SIZE, t, v[c]);
-  if (HALF > 1) __syncwarp();
+  if (D != GPURED_F32) __syncwarp(); /* narrow elements grow in place: all are read first */
   set_neutral<K>(&own);
 #pragma unroll
   for (int c = 0; c < STREAM_GROUPS; ++c) {
@@ -2961,11 +2961,11 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const bool meets = a.lines_log2 < 0;
   const unsigned tiles = (unsigned)a.tiles;
-  char *now = space + wi * 2 * STREAM_TILE, *other = now + STREAM_TILE;
+  char *now = space + wi * STREAM_SHARED, *other = now + STREAM_TILE;
   bool waits = false; /* a tile in `other` */
   stream_tile here, there;
   stream_back back;
-  if (wi == STREAM_WARPS) {
+  if (wi == (int)blockDim.x / 32 - 1) {
     if (meets) stream_serve<K>(a);
     return;
   }
@@ -2994,9 +2994,9 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(
     if (waits) stream_store<K, D>(a, other, there, e);
     waits = reads;
     if (!reads) break;
-    char *t1 = now;
-    now = other;
-    other = t1;
+    char *free = other;
+    other = now;
+    now = free;
     there = here;
     number = __shfl_sync(0xffffffffu, number, 0);
     here.map = stream_map(a, number);
@@ -3975,6 +3975,7 @@ static void choose_short_lines(const machine *m, line_scan *a, int most) {
 /* Enough contiguous tiles that every warp of the device has its share. */
 static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
+  const int most = m->shared / STREAM_SHARED, warps = most < STREAM_WARPS ? most : STREAM_WARPS;
   const int64_t tiles = p->n > SCAN_CHUNK
                             ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
                             : gpured__ceil_div(p->outputs, (int64_t)1 << a->lines_log2);
@@ -3993,8 +3994,8 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
     GPURED__CASE(GPURED_BF16)
 #undef GPURED__CASE
   }
-  s->shared = STREAM_SHARED;
-  if (s->shared > (size_t)m->shared) return 0;
+  if (warps < 3) return 0;
+  s->shared = (size_t)warps * STREAM_SHARED;
   a->chunks = 1;
   if (p->n > SCAN_CHUNK) {
     choose_long_lines(m, a, 1);
@@ -4004,7 +4005,7 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   }
   a->tiles = tiles;
   s->workspace = 8 + (size_t)a->last_at * 8;
-  s->threads = STREAM_WARPS * 32 + 32;
+  s->threads = warps * 32 + 32;
   s->blocks = m->processors;
   return 1;
 }
@@ -4315,8 +4316,10 @@ static gpured_status scan(const gpured__plan *p, const gpured__call *call, size_
   if (p->outputs == 0 || p->n == 0) return GPURED_OK;
   st = enter(call, &m);
   if (st != GPURED_OK) return st;
-  if (bytes) {
-    choose_scan(&m, p, &launched);
+  if (bytes) { /* wherever data will lie: aligned it takes the most */
+    gpured__plan anywhere = *p;
+    anywhere.in = anywhere.out = NULL;
+    choose_scan(&m, &anywhere, &launched);
     *bytes = launched.workspace;
   } else {
     st = run_where_it_lies(&m, p, call, scan_on_device);

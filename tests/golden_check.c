@@ -2,8 +2,11 @@
  * Holds a library to the golden vectors: reads the file (tests/golden/golden.txt unless another is
  * named), makes the inputs, calls the library and compares every bit.
  *
- *     golden_check [FILE [FILTER]]      with FILTER only the lines that contain it run, the rest is
- * skipped
+ *     golden_check [--cuda] [FILE [FILTER]]
+ *
+ * With --cuda the GPU works; without a device that is one skipped test, or a failure where
+ * GPURED_REQUIRE_CUDA=1 asks for one. With FILTER only the lines that contain it run, the rest is
+ * skipped.
  *
  * It needs nothing but this folder and gpured.h: link it with a built library, or compile it with
  * -DGPURED_CHECK_HEADER_ONLY and the implementation is in it. So it can be cross-compiled and run
@@ -15,12 +18,15 @@
 #endif
 #include "../gpured.h"
 
+#include <stdlib.h>
+
 #include "golden_case.h"
 
 enum { LINE_LENGTH = 4096 };
 
 /* order and end: whether those lines were seen. */
 typedef struct tally {
+  int32_t backend;
   unsigned long passed, failed, skipped;
   int order, end;
 } tally;
@@ -31,12 +37,13 @@ static int is_plain_gemm(const gold_case *c) {
          c->alpha == 1 && !c->bias_m && !c->bias_n && !c->has_c;
 }
 
-static gpured_status call_library(const gold_case *c, const gold_job *job) {
+static gpured_status call_library(int32_t backend, const gold_case *c, const gold_job *job) {
   gpured_options options = gpured_default_options();
   gpured_op op = (gpured_op)c->ops[0];
   const gpured_tensor *out = &job->results[0].out;
   gpured_gemm g;
-  options.backend = GPURED_BACKEND_CPU;
+  options.backend = backend;
+  options.precision = GPURED_PRECISION_STRICT;
   options.acc_dtype = c->acc;
   options.ddof = c->ddof;
   if (c->family == 'r') return gpured_reduce(op, &job->a, c->axes, out, &options);
@@ -57,13 +64,13 @@ static int gaps_kept(const gold_case *c, const gold_job *job) {
 }
 
 /* Runs one case; `text` and `want` are for the message. */
-static int check_case(const gold_case *c, const char *text, const char *want) {
+static int check_case(int32_t backend, const gold_case *c, const char *text, const char *want) {
   char got[GOLD_TEXT];
   gold_job job;
   gpured_status status;
   int ok = 0;
   gold_start(&job, c);
-  status = call_library(c, &job);
+  status = call_library(backend, c, &job);
   gold_print(&job, c->count, got);
   if (status != GPURED_OK) {
     printf("FAIL %s: %s\n", text, gpured_status_string(status));
@@ -107,7 +114,7 @@ static const char *check_line(char *line, const char *filter, tally *t) {
   if (bad != NULL) return bad;
   if (filter != NULL && strstr(text, filter) == NULL) {
     ++t->skipped;
-  } else if (check_case(&c, text, equals + 2)) {
+  } else if (check_case(t->backend, &c, text, equals + 2)) {
     ++t->passed;
   } else {
     ++t->failed;
@@ -115,14 +122,32 @@ static const char *check_line(char *line, const char *filter, tally *t) {
   return NULL;
 }
 
+/* Takes the option off the arguments. 1 if there is nothing to run on. */
+static int lacks_backend(int *argc, char ***argv, tally *t) {
+  const char *required = getenv("GPURED_REQUIRE_CUDA");
+  const int must = required && strcmp(required, "1") == 0;
+  if (*argc < 2 || strcmp((*argv)[1], "--cuda") != 0) return 0;
+  t->backend = GPURED_BACKEND_CUDA;
+  --*argc;
+  ++*argv;
+  if (gpured_cuda_available()) return 0;
+  printf("%s golden vectors on CUDA: no device, or the backend is not built in\n",
+         must ? "FAILED" : "SKIP");
+  printf("0 passed, %d failed, %d skipped\n", must, !must);
+  t->failed = (unsigned long)must;
+  return 1;
+}
+
 int main(int argc, char **argv) {
-  const char *path = argc > 1 ? argv[1] : "tests/golden/golden.txt", *bad = NULL;
+  const char *path, *bad = NULL;
   char line[LINE_LENGTH];
-  tally t = {0, 0, 0, 0, 0};
+  tally t = {GPURED_BACKEND_CPU, 0, 0, 0, 0, 0};
   unsigned long number = 0;
   FILE *file;
+  if (lacks_backend(&argc, &argv, &t)) return t.failed != 0;
+  path = argc > 1 ? argv[1] : "tests/golden/golden.txt";
   if (argc > 3) {
-    fprintf(stderr, "usage: %s [FILE [FILTER]]\n", argv[0]);
+    fprintf(stderr, "usage: golden_check [--cuda] [FILE [FILTER]]\n");
     return 1;
   }
   file = fopen(path, "r");
