@@ -110,7 +110,7 @@ ifeq ($(HAVE_CUDA),1)
   # them. Hopper's matrix instructions exist in sm_90a alone, of which there is no PTX for others.
   GPUS       := $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null)))
   CUDA_ARCHS ?= native
-  ARCHS      := $(if $(filter native,$(CUDA_ARCHS)),$(or $(filter-out %a %A,$(GPUS)),75 80 90),$(CUDA_ARCHS))
+  ARCHS      := $(if $(filter native,$(CUDA_ARCHS)),$(or $(filter-out %a %A,$(GPUS)),80 90),$(CUDA_ARCHS))
   ARCHS      := $(patsubst 90,90a,$(ARCHS))
   PTX_ARCH   := $(lastword $(filter-out %a,$(ARCHS)))
   NVCC_ARCH  := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
@@ -303,5 +303,5 @@ help:
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
 	@echo 'CUDA=0|1|auto       the CUDA backend; auto (default): where nvcc is there'
-	@echo 'CUDA_ARCHS="75 80 90"  GPUs to make code for; default: those that are there, or these'
+	@echo 'CUDA_ARCHS="80 90a"    GPUs to make code for; default: those that are there, or these'
 	@echo 'WERROR=0            compiler warnings are no errors'
