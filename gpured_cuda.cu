@@ -3283,13 +3283,13 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  */
 enum { GEMM_THREADS = 256, GEMM_RASTER = 16, STRIP_COLUMNS = 16 };
 
-/* How a slice is read: 16 bytes along rows (or columns), elements along k, elements across. */
-enum { SLICE_VECTORS, SLICE_ALONG, SLICE_ACROSS };
+/* How a slice is read: element by element, by 16 bytes along rows (or columns), or to be converted. */
+enum { SLICE_ELEMENTS, SLICE_VECTORS, SLICE_CONVERT };
 
 struct operand {
   const char *data;
   int64_t across, along; /* strides in elements, over rows (or columns) and over k */
-  int how, dtype;
+  int dtype, by_depth;   /* by_depth: neighbours in memory are along k */
 };
 
 /* One result: the operation on entered values, and where its partials go: [items][blocks][columns] */
@@ -3334,19 +3334,6 @@ GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
 
 /* ---- Slices of an operand ---- */
 
-template <int BYTES>
-GPURED__DEV void copy_element(void *shared, const char *global) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(global), "n"(BYTES)
-               : "memory");
-#else
-  if (BYTES == 4)
-    *(uint32_t *)shared = *(const uint32_t *)global;
-  else
-    *(uint64_t *)shared = *(const uint64_t *)global;
-#endif
-}
 GPURED__DEV void copies_commit() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -3360,116 +3347,131 @@ GPURED__DEV void copies_wait_but() {
 #endif
 }
 
-/* A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD]. With
- * CONVERT elements pass through registers on their way: fetch, then put. */
-template <class S, int W, int BK, int LD, bool CONVERT>
+/* An asynchronous copy, where `go`. */
+template <int BYTES>
+GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  if (BYTES == 16)
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"((int)go),
+        "r"(at), "l"(global)
+        : "memory");
+  else
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"((int)go),
+        "r"(at), "l"(global), "n"(BYTES)
+        : "memory");
+#else
+  if (!go) return;
+  if (BYTES == 16) *(uint4 *)shared = *(const uint4 *)global;
+  if (BYTES == 8) *(uint64_t *)shared = *(const uint64_t *)global;
+  if (BYTES == 4) *(uint32_t *)shared = *(const uint32_t *)global;
+#endif
+}
+
+/*
+ * A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD], one
+ * element or vector every 32 rows and 8 steps. The slice that is not full is the first one, so that
+ * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows that
+ * do not exist are not copied.
+ */
+template <class S, int W, int BK, int LD, int HOW>
 struct slices {
-  enum { V = 16 / (int)sizeof(S), SHARE = W * BK / GEMM_THREADS };
-  enum { LINE = 32 / (int)sizeof(S) < BK ? 32 / (int)sizeof(S) : BK }; /* elements of 32 bytes */
-  const char *at; /* this thread's first element in the next slice */
-  int64_t across, along, width, left; /* bytes; rows (or columns) and steps of k that exist */
-  int how, dtype;
-  S absent, held[CONVERT ? SHARE : 1];
+  enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
+  enum { DEEP = BK / 8, SHARE = LINES * DEEP };
+  const char *at;                     /* this thread's first element in the next slice */
+  int64_t line_step, deep_step, step; /* bytes: of 32 V rows, of 8 steps, of a slice */
+  int dtype, to;                      /* elements from the beginning of a slice's place */
+  unsigned mask;                      /* which of LINES exist */
+  S held[HOW == SLICE_CONVERT ? SHARE : 1];
 
-  /* Element e of the share. */
-  GPURED__DEV int step_of(int how, int e) {
-    const int t = (int)threadIdx.x;
-    return how == SLICE_ALONG ? t % LINE + e % (BK / LINE) * LINE : t / W + e * (GEMM_THREADS / W);
+  GPURED__DEV int first_step(const operand &o) {
+    return (int)threadIdx.x % (HOW == SLICE_VECTORS || !o.by_depth ? 256 : 8) /
+           (HOW == SLICE_VECTORS || !o.by_depth ? 32 : 1);
   }
-  GPURED__DEV int line_of(int how, int e) {
-    const int t = (int)threadIdx.x;
-    return how == SLICE_ALONG ? t / LINE + e / (BK / LINE) * (GEMM_THREADS / LINE) : t % W;
+  GPURED__DEV int first_line(const operand &o) {
+    return HOW == SLICE_VECTORS ? (int)threadIdx.x % 32 * V
+                                : (o.by_depth ? (int)threadIdx.x / 8 : (int)threadIdx.x % 32);
   }
 
+  /* `line`: of the tile in the operand, of which `lines` exist. */
   __device__ __forceinline__ void start(const operand &o, int64_t offset, int64_t line,
-                                        int64_t lines, int64_t depth, S fill) {
-    const int size = CONVERT ? size_of(o.dtype) : (int)sizeof(S), t = (int)threadIdx.x;
-    int k = step_of(o.how, 0), i = line_of(o.how, 0);
-    if (o.how == SLICE_VECTORS) k = t / (W / V), i = t % (W / V) * V;
-    across = o.across * size;
-    along = o.along * size;
-    at = o.data + offset * size + (line + i) * across + k * along;
-    width = lines - line;
-    left = depth;
-    how = o.how;
+                                        int64_t lines) {
+    const int size = HOW == SLICE_CONVERT ? size_of(o.dtype) : (int)sizeof(S);
+    const int k = first_step(o), i = first_line(o);
+    const int64_t across = HOW == SLICE_VECTORS ? size : o.across * size;
+    line_step = across * 32 * V;
+    deep_step = o.along * size * 8;
+    step = deep_step * DEEP;
+    at = o.data + offset * size + (line + i) * across + k * o.along * size;
+    to = k * LD + i;
     dtype = o.dtype;
-    absent = fill;
+    mask = 0;
+#pragma unroll
+    for (int e = 0; e < LINES; ++e) mask |= (unsigned)(line + i + e * 32 * V < lines) << e;
   }
 
-  __device__ __forceinline__ void vectors(S *slot) const {
-    enum { ROWS = GEMM_THREADS * V / W };
-    const int t = (int)threadIdx.x;
-    S *to = slot + t / (W / V) * LD + t % (W / V) * V;
-#pragma unroll
-    for (int i = 0; i < SHARE / V; ++i) copy_16(to + i * ROWS * LD, at + i * ROWS * along);
-  }
-
-  __device__ __forceinline__ void elements(S *slot) const {
-    S *to = slot + step_of(how, 0) * LD + line_of(how, 0);
-    const char *from = at;
-    if (how == SLICE_ALONG) {
-#pragma unroll
-      for (int m = 0; m < SHARE / (BK / LINE); ++m, from += GEMM_THREADS / LINE * across)
-#pragma unroll
-        for (int k = 0; k < BK / LINE; ++k)
-          copy_element<sizeof(S)>(to + k * LINE * LD + m * (GEMM_THREADS / LINE),
-                                  from + k * LINE * (int)sizeof(S));
-    } else {
-#pragma unroll
-      for (int e = 0; e < SHARE; ++e, from += GEMM_THREADS / W * along)
-        copy_element<sizeof(S)>(to + e * (GEMM_THREADS / W) * LD, from);
-    }
-  }
-
-  /* The edges: what exists is copied, the rest filled. */
-  __device__ __forceinline__ void some(S *slot) const {
-    const int mode = how == SLICE_VECTORS ? SLICE_ACROSS : how, t = (int)threadIdx.x;
-    const int k0 = how == SLICE_VECTORS ? t / (W / V) : step_of(how, 0);
-    const int i0 = how == SLICE_VECTORS ? t % (W / V) * V : line_of(how, 0);
-    const char *base = at - k0 * along - i0 * across;
+  /* The first slice, of which `have` steps exist. */
+  __device__ __forceinline__ void begin(const operand &o, int have, S absent, S *slot) {
+    const int k = first_step(o);
 #pragma unroll 1
-    for (int e = 0; e < SHARE; ++e) {
-      const int k = step_of(mode, e), i = line_of(mode, e);
-      S *to = slot + k * LD + i;
-      if (k < left && i < width)
-        copy_element<sizeof(S)>(to, base + k * along + i * across);
-      else
-        *to = absent;
-    }
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll 1
+      for (int e = 0; e < LINES; ++e) {
+        S *place = slot + to + d * 8 * LD + e * 32 * V;
+        const char *from = at + d * deep_step + e * line_step;
+        if (k + 8 * d >= have) {
+          for (int v = 0; v < V; ++v) place[v] = absent;
+        } else if (mask >> e & 1) {
+          if (HOW == SLICE_CONVERT)
+            *place = load_any<S>(from, 0, dtype);
+          else
+            copy_if<V * sizeof(S)>(true, place, from);
+        }
+      }
+    at += have * (deep_step / 8);
   }
 
-  __device__ __forceinline__ void copy(S *slot) {
-    if (left < BK || width < W)
-      some(slot);
-    else if (how == SLICE_VECTORS)
-      vectors(slot);
-    else
-      elements(slot);
-    at += BK * along;
-    left -= BK;
-  }
-
-  __device__ __forceinline__ void fetch() {
-    const char *base = at - step_of(how, 0) * along - line_of(how, 0) * across;
+  __device__ __forceinline__ void copy(bool more, S *slot) {
+    const unsigned which = more ? mask : 0;
 #pragma unroll
-    for (int e = 0; e < SHARE; ++e) {
-      const int k = step_of(how, e), i = line_of(how, e);
-      held[e] = absent;
-      if (k < left && i < width) held[e] = load_any<S>(base + k * along + i * across, 0, dtype);
-    }
-    at += BK * along;
-    left -= BK;
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll
+      for (int e = 0; e < LINES; ++e) {
+        S *place = slot + to + d * 8 * LD + e * 32 * V;
+        const char *from = at + d * deep_step;
+        from += HOW == SLICE_VECTORS ? e * 512 : e * line_step;
+        copy_if<V * sizeof(S)>(which >> e & 1, place, from);
+      }
+    at += step;
   }
 
+  /* The same in two parts, through registers. */
+  __device__ __forceinline__ void fetch(bool more) {
+#pragma unroll
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll
+      for (int e = 0; e < LINES; ++e) {
+        held[d * LINES + e] = 0;
+        if (more && (mask >> e & 1))
+          held[d * LINES + e] = load_any<S>(at + d * deep_step + e * line_step, 0, dtype);
+      }
+    at += step;
+  }
   __device__ __forceinline__ void put(S *slot) const {
 #pragma unroll
-    for (int e = 0; e < SHARE; ++e) slot[step_of(how, e) * LD + line_of(how, e)] = held[e];
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll
+      for (int e = 0; e < LINES; ++e) slot[to + d * 8 * LD + e * 32 * V] = held[d * LINES + e];
   }
 };
 
 /* ---- Engines: which thread has which elements of a tile, and how they are multiplied ---- */
 
-/* Four neighbours from (or to) shared memory, in vectors of 16 bytes. */
+/* Four neighbours from shared memory, in vectors of 16 bytes. */
 GPURED__DEV void load_four(float *x, const float *p) {
   const float4 q = *(const float4 *)p;
   x[0] = q.x, x[1] = q.y, x[2] = q.z, x[3] = q.w;
@@ -3478,37 +3480,38 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
   const ulonglong2 a = *(const ulonglong2 *)p, b = *(const ulonglong2 *)(p + 2);
   x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
 }
-GPURED__DEV void store_four(float *p, float a, float b, float c, float d) {
-  *(float4 *)p = make_float4(a, b, c, d);
-}
-GPURED__DEV void store_four(uint64_t *p, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
-  *(ulonglong2 *)p = make_ulonglong2(a, b);
-  *(ulonglong2 *)(p + 2) = make_ulonglong2(c, d);
-}
+/*
+ * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all of
+ * them a thread's warp has rows 32 w ... of each half of the tile, w = warp % 2, so that the first
+ * steps of a fold are cheap: slots i and i + 4 are 64 rows apart, two warps 32.
+ */
 
 /*
  * One fma for each thread, element and step. A thread has 8 rows (4 neighbours twice) by TN columns
- * (4 neighbours TN / 4 times); its warp 64 rows by 4 TN columns, 8 threads by 4, in an order in
- * which a quarter of a warp reads no more than eight different vectors.
+ * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
+ * different vectors.
  */
 template <int A, int TN>
 struct fma_engine {
   typedef typename acc<A>::T T;
   typedef T S;
-  enum { W = 16 * TN, BK = 8, STEP = 1, STRIPS = TN, RESIDENT = TN > 8 ? 1 : 2 };
-  enum { LEFT = GPURED__GEMM_BLOCK + 4, RIGHT = W + 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
+  enum { W = 16 * TN, BK = 8, STEPS = 8, COLUMNS = TN, STAGES = 4 };
+  enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
+  enum { QUICK = A != GPURED__U64, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
   T c[8][TN], a[2][8], b[2][TN];
 
   GPURED__DEV int row() {
-    return (int)threadIdx.x / 32 % 2 * 64 + ((int)threadIdx.x >> 1 & 7) * 4;
+    return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4;
   }
-  GPURED__DEV int column() { /* among the 16 of a strip */
+  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i % 4; }
+  /* A thread's columns begin in one of 16 places. */
+  GPURED__DEV int place() {
     return (int)threadIdx.x / 64 * 4 + ((int)threadIdx.x >> 4 & 1) * 2 + (int)threadIdx.x % 2;
   }
-  /* Column i of strip s. */
-  GPURED__DEV int strip_column(int s, int i) {
-    return i / 4 * (4 * TN) + s / 4 * 16 + i % 4 * 4 + s % 4;
+  GPURED__DEV int column(int place, int j) {
+    return place / 4 * (4 * TN) + place % 4 * 4 + j / 4 * 16 + j % 4;
   }
+  __device__ __forceinline__ T &value(int i, int j) { return c[i][j]; }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -3516,54 +3519,52 @@ struct fma_engine {
 #pragma unroll
       for (int j = 0; j < TN; ++j) c[i][j] = 0;
   }
-  __device__ __forceinline__ void load(int which, const S *left, const S *right) {
-    const int first = strip_column(0, column());
-    load_four(&a[which][0], left + row());
-    load_four(&a[which][4], left + row() + 32);
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void load(const S *left, const S *right, int step) {
+    const int which = step % 2;
+    left += step * LEFT + row();
+    right += step * RIGHT + column(place(), 0);
+    load_four(&a[which][0], left);
+    load_four(&a[which][4], left + 64);
 #pragma unroll
-    for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + first + 16 * q);
+    for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 16 * q);
   }
-  __device__ __forceinline__ void multiply(int which) {
+  /* Multiplies what is there for `step`; the operands of `next` come meanwhile. */
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
+    load<LEFT, RIGHT>(left, right, next);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
 #pragma unroll
-      for (int j = 0; j < TN; ++j) c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
-  }
-  __device__ __forceinline__ void put(int s, T *strip) const {
-    T *to = strip + column() * STRIP + row();
-#pragma unroll
-    for (int j = 0; j < TN; ++j)
-      if (j == s) {
-        store_four(to, c[0][j], c[1][j], c[2][j], c[3][j]);
-        store_four(to + 32, c[4][j], c[5][j], c[6][j], c[7][j]);
+      for (int j = 0; j < TN; ++j) {
+        const int jj = i % 2 ? TN - 1 - j : j;
+        c[i][jj] = fused(a[step % 2][i], b[step % 2][jj], c[i][jj]);
       }
   }
 };
 
-/* c += a b for 16 rows, 8 columns and 4 steps: elements a0 (row g, step t), a1 (row g + 8), b (step
- * t, column g); c0, c1 (row g, columns 2t, 2t + 1), c2, c3 (row g + 8); lane = 4g + t. Each element
- * is four fma in ascending k. */
-GPURED__DEV void multiply_f64(double *c, double a0, double a1, double b) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
-      "{%0,%1,%2,%3};"
-      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-      : "d"(a0), "d"(a1), "d"(b));
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+/*
+ * c += a b for 16 rows, 8 columns and 4 steps, four fma in ascending k for each element. In lane
+ * 4g + t: a[0] (row g, step t), a[1] (row g + 8), b (step t, column g); c[0], c[1] (row g, columns
+ * 2t, 2t + 1), c[2], c[3] (row g + 8).
+ */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+GPURED__DEV void multiply_four(double *c, const double *a, const double *b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
       : "+d"(c[0]), "+d"(c[1])
-      : "d"(a0), "d"(b));
+      : "d"(a[0]), "d"(*b));
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
       : "+d"(c[2]), "+d"(c[3])
-      : "d"(a1), "d"(b));
+      : "d"(a[1]), "d"(*b));
 #else
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    const double top = __shfl_sync(0xffffffffu, a0, lane / 4 * 4 + k);
-    const double low = __shfl_sync(0xffffffffu, a1, lane / 4 * 4 + k);
-    const double b0 = __shfl_sync(0xffffffffu, b, lane % 4 * 8 + k);
-    const double b1 = __shfl_sync(0xffffffffu, b, lane % 4 * 8 + 4 + k);
+    const double top = __shfl_sync(0xffffffffu, a[0], lane / 4 * 4 + k);
+    const double low = __shfl_sync(0xffffffffu, a[1], lane / 4 * 4 + k);
+    const double b0 = __shfl_sync(0xffffffffu, *b, lane % 4 * 8 + k);
+    const double b1 = __shfl_sync(0xffffffffu, *b, lane % 4 * 8 + 4 + k);
     c[0] = fused(top, b0, c[0]);
     c[1] = fused(top, b1, c[1]);
     c[2] = fused(low, b0, c[2]);
@@ -3571,21 +3572,59 @@ GPURED__DEV void multiply_f64(double *c, double a0, double a1, double b) {
   }
 #endif
 }
+#endif
+
+/* The same for 4 P steps: a[2p], a[2p + 1] and b[p] are those of steps 4p ... 4p + 3. */
+template <int P>
+GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (P == 4)
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, "
+        "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4 % (2 * P)]), "d"(a[5 % (2 * P)]),
+          "d"(a[6 % (2 * P)]), "d"(a[7 % (2 * P)]), "d"(b[0]), "d"(b[1]), "d"(b[2 % P]),
+          "d"(b[3 % P]));
+  else
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+#pragma unroll
+  for (int p = 0; p < P; ++p) multiply_four(c, a + 2 * p, b + p);
+#endif
+}
 
 /* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
- * to the unit. */
+ * to the unit. What an instruction has read is replaced at once by what comes next. */
+#ifndef MMA_P
+#define MMA_P 4
+#endif
+#ifndef MMA_BK
+#define MMA_BK 16
+#endif
+#ifndef MMA_STAGES
+#define MMA_STAGES 3
+#endif
 template <class S_>
 struct mma_engine {
   typedef double T;
   typedef S_ S;
-  enum { W = 128, BK = 8, STEP = 4, STRIPS = 8, RESIDENT = 1 };
-  enum { LEFT = sizeof(S) == 8 ? 132 : 136, RIGHT = LEFT, STRIP = 132 };
-  double c[4][4][4], a[2][4][2], b[2][4];
+  enum { P = MMA_P, W = 128, BK = MMA_BK, STEPS = BK / (4 * P), COLUMNS = 8, STAGES = MMA_STAGES };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
+  enum { QUICK = 1, LATE = 0, FIRST_XOR = 16 };
+  double c[4][4][4], a[4][2 * P], b[4][P];
 
   GPURED__DEV int row() {
-    return (int)threadIdx.x / 32 % 2 * 64 + (int)threadIdx.x % 32 / 4;
+    return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 32 / 4;
   }
-  GPURED__DEV int strip_column(int s, int i) { return i / 4 * 32 + s / 2 * 8 + i % 4 * 2 + s % 2; }
+  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i / 2 % 2 * 16 + i % 2 * 8; }
+  GPURED__DEV int place() { return (int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 4; }
+  GPURED__DEV int column(int place, int j) {
+    return place / 4 * 32 + place % 4 * 2 + j / 2 * 8 + j % 2;
+  }
+  __device__ __forceinline__ double &value(int i, int j) { return c[i / 2][j / 2][i % 2 * 2 + j % 2]; }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -3593,34 +3632,41 @@ struct mma_engine {
   }
   GPURED__DEV double widened(double x) { return x; }
   GPURED__DEV double widened(float x) { return wide(x); }
-  __device__ __forceinline__ void load(int which, const S *left, const S *right) {
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    left += lane % 4 * LEFT + row();
-    right += lane % 4 * RIGHT + warp / 2 * 32 + lane / 4;
+  template <int LEFT>
+  __device__ __forceinline__ void load_left(const S *left, int step, int i) {
+    left += (4 * P * step + (int)threadIdx.x % 4) * LEFT + row() + row_slot(2 * i);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      a[which][i][0] = widened(left[16 * i]);
-      a[which][i][1] = widened(left[16 * i + 8]);
-      b[which][i] = widened(right[8 * i]);
+    for (int p = 0; p < P; ++p) {
+      a[i][2 * p] = widened(left[4 * p * LEFT]);
+      a[i][2 * p + 1] = widened(left[4 * p * LEFT + 8]);
     }
   }
-  __device__ __forceinline__ void multiply(int which) {
+  template <int RIGHT>
+  __device__ __forceinline__ void load_right(const S *right, int step, int j) {
+    right += (4 * P * step + (int)threadIdx.x % 4) * RIGHT + (int)threadIdx.x / 64 * 32 +
+             (int)threadIdx.x % 32 / 4 + 8 * j;
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        multiply_f64(c[i][j], a[which][i][0], a[which][i][1], b[which][j]);
+    for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * RIGHT]);
   }
-  __device__ __forceinline__ void put(int s, T *strip) const {
-    T *to = strip + ((int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 4) * STRIP + row();
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void load(const S *left, const S *right, int step) {
 #pragma unroll
-    for (int j = 0; j < 8; ++j)
-      if (j == s)
+    for (int i = 0; i < 4; ++i) {
+      load_left<LEFT>(left, step, i);
+      load_right<RIGHT>(right, step, i);
+    }
+  }
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int, int next) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          to[16 * i] = c[i][j / 2][j % 2];
-          to[16 * i + 8] = c[i][j / 2][2 + j % 2];
-        }
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        multiply_f64<P>(c[i][j], a[i], b[j]);
+        if (i == 3) load_right<RIGHT>(right, next, j);
+      }
+      load_left<LEFT>(left, next, i);
+    }
   }
 };
 
@@ -3775,8 +3821,231 @@ GPURED__DEV void store_values(const product &g, const column<T> &c, int64_t c_at
       store_any(to + my_row(i) * g.c_row * size_of(g.c_dtype), g.c_dtype, c.v[i]);
 }
 
+/* ---- The same, whole blocks of floats in registers ---- */
+
+/*
+ * Without the way through shared memory: a thread combines its own rows first (for sums only slots i
+ * and i + 4, 64 rows apart), two warps exchange half of their columns (32 rows apart), then lanes
+ * do, so that the work halves at every step; at the end a thread has one column.
+ */
+template <class T>
+GPURED__DEV T from_lane(T x, int distance) {
+  return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+template <class T>
+GPURED__DEV local_arg<T> from_lane(local_arg<T> x, int distance) {
+  x.v = __shfl_xor_sync(0xffffffffu, x.v, distance);
+  x.i = __shfl_xor_sync(0xffffffffu, x.i, distance);
+  return x;
+}
+
+template <int K, class T>
+GPURED__DEV local_arg<T> combined(local_arg<T> a, local_arg<T> b) {
+  return beats(b.v, a.v) || (!beats(a.v, b.v) && b.i < a.i) ? b : a;
+}
+
+/* C columns of R values among lanes `LANE` apart: each keeps half of the columns. */
+template <int K, int C, int R, int LANE, class N>
+GPURED__DEV void halve(N *x, int *slot) {
+  const bool upper = ((int)threadIdx.x & LANE) != 0;
+  if (C > 1) {
+#pragma unroll
+    for (int i = 0; i < C / 2 * R; ++i) {
+      const N other = x[i + C / 2 * R], sent = upper ? x[i] : other, kept = upper ? other : x[i];
+      x[i] = combined<K>(kept, from_lane(sent, LANE));
+    }
+    *slot += upper ? C / 2 : 0;
+  } else {
+#pragma unroll
+    for (int i = 0; i < R; ++i) x[i] = combined<K>(x[i], from_lane(x[i], LANE));
+  }
+}
+
+/* The same between two warps, by way of shared memory. */
+template <int K, int C, int R, class N>
+GPURED__DEV void halve_warps(N *x, int *slot, N *shared) {
+  const bool upper = threadIdx.x / 32 % 2 != 0;
+#pragma unroll
+  for (int i = 0; i < C / 2 * R; ++i) {
+    const N other = x[i + C / 2 * R];
+    shared[i * GEMM_THREADS + threadIdx.x] = upper ? x[i] : other;
+    x[i] = upper ? other : x[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < C / 2 * R; ++i)
+    x[i] = combined<K>(x[i], shared[i * GEMM_THREADS + (threadIdx.x ^ 32)]);
+  __syncthreads();
+  *slot += upper ? C / 2 : 0;
+}
+
+/* The last two steps inside a thread, of C columns of 4 values. */
+template <int K, int C, class N>
+GPURED__DEV void fold_four(N *x) {
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+    x[c] = combined<K>(combined<K>(x[4 * c], x[4 * c + 2]), combined<K>(x[4 * c + 1], x[4 * c + 3]));
+}
+
+/* From R values of each of the thread's columns to one of one column: x[0]. Returns which. */
+template <int K, class E, int R, class N>
+GPURED__DEV int fold_tile(N *x, char *memory) {
+  enum { C = E::COLUMNS, X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
+  int slot = 0;
+  halve_warps<K, C, R>(x, &slot, (N *)memory);
+  if (R == 4 && !LATE) fold_four<K, C / 2>(x);
+  halve<K, C / 2, Q, X>(x, &slot);
+  halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 2>(x, &slot);
+  halve<K, (C / 8 > 1 ? C / 8 : 1), Q, X / 4>(x, &slot);
+  if (LATE) fold_four<K, 1>(x);
+  return slot;
+}
+
+/* Where the column of a slot has its partial; -1: nowhere, or another thread stores it. */
 template <class E>
-GPURED__DEV void use_tile(const product &g, const tile_place &here, const E &engine, char *memory) {
+GPURED__DEV int64_t partial_of(const product &g, const tile_place &here, int slot) {
+  const int64_t j = here.column + E::column(E::place(), slot);
+  const int twice = E::COLUMNS >= 16 ? 0 : E::FIRST_XOR / 4 * (E::COLUMNS == 8 ? 1 : 3);
+  if (j >= g.columns || ((int)threadIdx.x & twice)) return -1;
+  return (here.item * g.blocks + here.block) * g.columns + j;
+}
+
+template <class E>
+GPURED__DEV void finish_values(const product &g, const tile_place &here, E &engine) {
+  typedef typename E::T T;
+  const int64_t row = here.item * g.rows + here.block * GPURED__GEMM_BLOCK + E::row();
+  T rows[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) rows[i] = bias_at<T>(g.row_bias, row + E::row_slot(i));
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j) {
+    const int64_t column = here.column + E::column(E::place(), j);
+    const T bias =
+        bias_at<T>(g.column_bias, here.item * g.columns + (column < g.columns ? column : 0));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) engine.value(i, j) = finished(g, engine.value(i, j), rows[i], bias);
+  }
+}
+
+/* Values that enter a sum: f(value) of slots i and i + 4 meet at once. */
+template <class E, class T, class F>
+GPURED__DEV int sum_tile(E &engine, T *x, char *memory, const F &f) {
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      x[4 * j + i] = add(f(engine.value(i, j), j), f(engine.value(i + 4, j), j));
+  return fold_tile<K_ADD, E, 4>(x, memory);
+}
+
+template <class E>
+GPURED__DEV void quick_sum(const product &g, const tile_place &here, const outcome &o, E &engine,
+                           char *memory) {
+  typedef typename E::T T;
+  T x[4 * E::COLUMNS];
+  int slot;
+  if (o.enter == GPURED__SQUARE)
+    slot = sum_tile(engine, x, memory, [](T v, int) { return mul(v, v); });
+  else if (o.enter == GPURED__ABS)
+    slot = sum_tile(engine, x, memory, [](T v, int) { return magnitude(v); });
+  else
+    slot = sum_tile(engine, x, memory, [](T v, int) { return v; });
+  const int64_t at = partial_of<E>(g, here, slot);
+  if (at >= 0) ((T *)o.first)[at] = x[0];
+}
+
+/* The greatest of each column after the bits have been masked and flipped. */
+template <class E, class T, class U>
+GPURED__DEV int greatest_of_tile(E &engine, T *x, char *memory, U keep, U flip) {
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      T v = engine.value(i, j);
+      set_bits(&v, (bits_of(v) & keep) ^ flip);
+      x[j] = i == 0 ? v : greater_of(x[j], v);
+    }
+  }
+  return fold_tile<K_MAX, E, 1>(x, memory);
+}
+
+template <class E>
+GPURED__DEV void quick_extreme(const product &g, const tile_place &here, const outcome &o,
+                               E &engine, char *memory) {
+  typedef typename E::T T;
+  typedef decltype(bits_of(T())) U;
+  T x[E::COLUMNS];
+  const U keep = o.enter == GPURED__ABS ? (U)~(U)0 >> 1 : (U)~(U)0;
+  const int64_t at =
+      partial_of<E>(g, here, greatest_of_tile(engine, x, memory, keep, (U)o.flip));
+  if (at < 0) return;
+  set_bits(x, (U)(bits_of(x[0]) ^ (U)o.flip));
+  ((T *)o.first)[at] = x[0];
+}
+
+template <class E>
+GPURED__DEV void quick_arg(const product &g, const tile_place &here, const outcome &o, E &engine,
+                           char *memory) {
+  typedef typename E::T T;
+  typedef decltype(bits_of(T())) U;
+  local_arg<T> x[E::COLUMNS];
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      T v = engine.value(i, j);
+      set_bits(&v, (U)(bits_of(v) ^ (U)o.flip));
+      if (i == 0 || beats(v, x[j].v)) {
+        x[j].v = v;
+        x[j].i = E::row() + E::row_slot(i);
+      }
+    }
+  }
+  const int64_t at = partial_of<E>(g, here, fold_tile<K_ARG, E, 1>(x, memory));
+  if (at < 0) return;
+  set_bits(&x[0].v, (U)(bits_of(x[0].v) ^ (U)o.flip));
+  ((T *)o.first)[at] = x[0].v;
+  ((int32_t *)o.second)[at] = x[0].i;
+}
+
+template <class E>
+GPURED__DEV void quick_pair(const product &g, const tile_place &here, const outcome &o, E &engine,
+                            char *memory) {
+  typedef typename E::T T;
+  typedef decltype(bits_of(T())) U;
+  T x[4 * E::COLUMNS], m[E::COLUMNS], *shared = (T *)memory;
+  int slot = greatest_of_tile(engine, m, memory, (U)~(U)0, (U)0);
+  shared[E::column(E::place(), slot)] = m[0];
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j) m[j] = shared[E::column(E::place(), j)];
+  __syncthreads();
+  slot = sum_tile(engine, x, memory, [&](T v, int j) { return exponential(sub(v, m[j])); });
+  const int64_t at = partial_of<E>(g, here, slot);
+  if (at < 0) return;
+  T mine = m[0];
+#pragma unroll
+  for (int j = 1; j < E::COLUMNS; ++j)
+    if (j == slot) mine = m[j];
+  ((T *)o.first)[at] = mine;
+  ((T *)o.second)[at] = is_finite(mine) ? x[0] : (T)1;
+}
+
+template <class E>
+GPURED__DEV void use_whole_tile(const product &g, const tile_place &here, E &engine, char *memory) {
+  if (g.row_bias || g.column_bias || g.ep.scaled || g.ep.map) finish_values(g, here, engine);
+#pragma unroll 1
+  for (int r = 0; r < g.count; ++r) {
+    const outcome &o = g.results[r];
+    if (o.kind == K_ADD) quick_sum(g, here, o, engine, memory);
+    if (o.kind == K_MAX) quick_extreme(g, here, o, engine, memory);
+    if (o.kind == K_ARG) quick_arg(g, here, o, engine, memory);
+    if (o.kind == K_LSE) quick_pair(g, here, o, engine, memory);
+  }
+}
+
+template <class E>
+GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine, char *memory) {
   typedef typename E::T T;
   T *strips = (T *)memory;
   T bias[COLUMN_ROWS];
@@ -3791,11 +4060,16 @@ GPURED__DEV void use_tile(const product &g, const tile_place &here, const E &eng
     bias[i] = bias_at<T>(g.row_bias, here.item * g.rows + row + mine);
   }
 #pragma unroll 1
-  for (int s = 0; s < E::STRIPS; ++s) {
+  for (int s = 0; s < E::COLUMNS; ++s) {
     T *strip = strips + s % 2 * STRIP_COLUMNS * E::STRIP;
     const int which = (int)threadIdx.x / 16;
-    const int64_t j = here.column + E::strip_column(s, which);
-    engine.put(s, strip);
+    const int64_t j = here.column + E::column(which, s);
+#pragma unroll
+    for (int j = 0; j < E::COLUMNS; ++j)
+      if (j == s)
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          strip[E::place() * E::STRIP + E::row() + E::row_slot(i)] = engine.value(i, j);
     __syncthreads(); /* enough for two strips in turn */
     c.exists = j < g.columns;
     c.at = (here.item * g.blocks + here.block) * g.columns + j;
@@ -3817,91 +4091,106 @@ GPURED__DEV void use_tile(const product &g, const tile_place &here, const E &eng
 
 /* ---- The kernel ---- */
 
-/* Slices in flight. Before sm_80 copies are not asynchronous, and memory is small. */
-__host__ __device__ constexpr int gemm_stages(int major) { return major >= 8 ? 4 : 2; }
+/* Before sm_80 copies are not asynchronous, and memory is small. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+enum { GEMM_MAJOR = 7 };
+#else
+enum { GEMM_MAJOR = 8 };
+#endif
 
+/* The ring: its slices, the distance of steps in them, its bytes. */
 template <class E>
-__host__ __device__ constexpr size_t slice_bytes() {
-  return (size_t)E::BK * (E::LEFT + E::RIGHT) * sizeof(typename E::S);
-}
+struct ring_of {
+  static constexpr __host__ __device__ int stages(int major) { return major >= 8 ? E::STAGES : 2; }
+  static constexpr __host__ __device__ int pad(int major) { return major >= 8 ? E::PAD : 0; }
+  static constexpr __host__ __device__ int left(int major) { return GPURED__GEMM_BLOCK + pad(major); }
+  static constexpr __host__ __device__ int right(int major) { return E::W + pad(major); }
+  static constexpr __host__ __device__ size_t bytes(int major) {
+    return (size_t)stages(major) * E::BK * (left(major) + right(major)) * sizeof(typename E::S);
+  }
+};
 
-template <class E, bool CONVERT>
-static __global__ void __launch_bounds__(GEMM_THREADS, E::RESIDENT)
+template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT>
+static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
     gemm_tiles(const __grid_constant__ product g) {
   typedef typename E::S S;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  enum { STAGES = gemm_stages(7) };
-#else
-  enum { STAGES = gemm_stages(8) };
-#endif
-  enum { BK = E::BK, RIGHT = BK * E::LEFT, SLOT = BK * (E::LEFT + E::RIGHT) };
-  enum { STEPS = BK / E::STEP };
+  enum { STAGES = ring_of<E>::stages(GEMM_MAJOR), BK = E::BK };
+  enum { LEFT = ring_of<E>::left(GEMM_MAJOR), RIGHT = ring_of<E>::right(GEMM_MAJOR) };
+  enum { SLOT = BK * (LEFT + RIGHT), OTHER = BK * LEFT, CONVERT = LEFT_HOW == SLICE_CONVERT };
   extern __shared__ uint4 gemm_memory[];
-  S *ring = (S *)gemm_memory;
+  S *const ring = (S *)gemm_memory;
   for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
     const tile_place here = find_tile(g, tile, E::W);
     const int64_t count = (g.depth + BK - 1) / BK;
-    slices<S, GPURED__GEMM_BLOCK, BK, E::LEFT, CONVERT> left;
-    slices<S, E::W, BK, E::RIGHT, CONVERT> right;
+    slices<S, GPURED__GEMM_BLOCK, BK, LEFT, LEFT_HOW> left;
+    slices<S, E::W, BK, RIGHT, RIGHT_HOW> right;
     E engine;
     left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
-               here.block * GPURED__GEMM_BLOCK, g.rows, g.depth, nothing(S()));
+               here.block * GPURED__GEMM_BLOCK, g.rows);
     right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
-                here.column, g.columns, g.depth, (S)0);
+                here.column, g.columns);
     engine.clear();
-    for (int i = 0; i < STAGES - 1; ++i) {
-      if (i < count) {
-        if (CONVERT) {
-          left.fetch();
-          right.fetch();
-          left.put(ring + i * SLOT);
-          right.put(ring + i * SLOT + RIGHT);
-        } else {
-          left.copy(ring + i * SLOT);
-          right.copy(ring + i * SLOT + RIGHT);
-        }
+    if (count > 0) {
+      const int have = (int)(g.depth - (count - 1) * BK);
+      left.begin(g.left, have, nothing(S()), ring);
+      right.begin(g.right, have, (S)0, ring + OTHER);
+    }
+    copies_commit();
+    for (int i = 1; i < STAGES - 1; ++i) {
+      if (CONVERT) {
+        left.fetch(i < count);
+        right.fetch(i < count);
+        left.put(ring + i * SLOT);
+        right.put(ring + i * SLOT + OTHER);
+      } else {
+        left.copy(i < count, ring + i * SLOT);
+        right.copy(i < count, ring + i * SLOT + OTHER);
       }
       copies_commit();
     }
     copies_wait_but<STAGES - 2>();
     __syncthreads();
-    engine.load(0, ring, ring + RIGHT);
-    int slot = 0, free_slot = STAGES - 1;
+    if (count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
+    S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
+#pragma unroll 1
     for (int64_t i = 0; i < count; ++i) {
-      const int next = slot + 1 == STAGES ? 0 : slot + 1;
+      S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
       const bool more = i + STAGES - 1 < count;
-      const S *now = ring + slot * SLOT;
 #pragma unroll
-      for (int step = 0; step < STEPS; ++step) {
-        if (step + 1 == STEPS) {
-          if (CONVERT && more) {
-            left.put(ring + free_slot * SLOT);
-            right.put(ring + free_slot * SLOT + RIGHT);
-          }
-          copies_wait_but<STAGES - 2>();
-          __syncthreads();
-          now = ring + next * SLOT;
-        }
-        const int ahead = (step + 1) % STEPS * E::STEP;
-        engine.load((step + 1) % 2, now + ahead * E::LEFT, now + RIGHT + ahead * E::RIGHT);
+      for (int step = 0; step < E::STEPS; ++step) {
+        const bool last = step + 1 == E::STEPS;
         if (step == 0) {
-          if (more && CONVERT) {
-            left.fetch();
-            right.fetch();
-          } else if (more) {
-            left.copy(ring + free_slot * SLOT);
-            right.copy(ring + free_slot * SLOT + RIGHT);
+          if (CONVERT) {
+            left.fetch(more);
+            right.fetch(more);
+          } else {
+            left.copy(more, spare);
+            right.copy(more, spare + OTHER);
           }
           copies_commit();
         }
-        engine.multiply(step % 2);
+        if (last) {
+          if (CONVERT) {
+            left.put(spare);
+            right.put(spare + OTHER);
+          }
+          copies_wait_but<STAGES - 2>();
+          __syncthreads();
+        }
+        engine.template multiply<LEFT, RIGHT>(last ? next : now, (last ? next : now) + OTHER, step,
+                                              last ? 0 : step + 1);
       }
-      free_slot = slot;
-      slot = next;
+      spare = now;
+      now = next;
     }
     copies_wait();
     __syncthreads();
-    use_tile(g, here, engine, (char *)gemm_memory);
+    bool done = false;
+    if constexpr (E::QUICK) {
+      done = !g.c && (here.block + 1) * GPURED__GEMM_BLOCK <= g.rows;
+      if (done) use_whole_tile(g, here, engine, (char *)gemm_memory);
+    }
+    if (!done) use_strips(g, here, engine, (char *)gemm_memory);
     __syncthreads();
   }
 }
@@ -4317,10 +4606,15 @@ static operand describe_operand(const gpured__gemm_plan *p, const gpured_tensor 
   o.dtype = t->dtype;
   o.across = t->strides[across];
   o.along = t->strides[2 * t->ndim - 3 - across];
-  o.how = SLICE_ACROSS;
-  if (o.along == 1) o.how = SLICE_ALONG;
-  if (o.across == 1 && on_borders(p, t, which, across)) o.how = SLICE_VECTORS;
+  o.by_depth = o.along == 1;
   return o;
+}
+
+/* Are rows (or columns) neighbours in memory, in vectors of 16 bytes? */
+static int has_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
+  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
+  return t->strides[across] == 1 && on_borders(p, t, which, across) &&
+         t->shape[across] * (int64_t)gpured__dtype_size(t->dtype) % 16 == 0;
 }
 
 static int64_t most_blocks(int64_t blocks) { return blocks < INT32_MAX ? blocks : INT32_MAX; }
@@ -4360,7 +4654,7 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch 
     l->kernel = along;
     l->threads = DOT_THREADS;
     l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / 32);
-  } else if (along && p->depth > 0 && p->columns % v == 0 && d->right.how == SLICE_VECTORS) {
+  } else if (along && p->depth > 0 && has_vectors(p, &p->right, GPURED__RIGHT)) {
     d->across_log2 = 5;
     while (d->across_log2 > 2 &&
            gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches <
@@ -4473,13 +4767,36 @@ struct product_launch {
   size_t shared;
 };
 
-template <class E, bool CONVERT>
-static void use_engine(const machine *m, product_launch *l) {
-  const size_t ring = (size_t)gemm_stages(m->major) * slice_bytes<E>();
+template <class E>
+static void size_engine(const machine *m, product_launch *l) {
+  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8);
   const size_t strips = 2 * STRIP_COLUMNS * E::STRIP * sizeof(typename E::T);
-  l->kernel = (const void *)gemm_tiles<E, CONVERT>;
+  const size_t halves = 2 * E::COLUMNS * GEMM_THREADS * sizeof(typename E::T);
   l->width = E::W;
   l->shared = ring > strips ? ring : strips;
+  if (E::QUICK && l->shared < halves) l->shared = halves;
+}
+
+/* An engine for the layouts of the operands. */
+template <class E, int RESIDENT>
+static void use_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int left = has_vectors(p, &p->left, GPURED__LEFT);
+  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
+  size_engine<E>(m, l);
+  if (left && right)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>;
+  else if (left)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT>;
+  else if (right)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT>;
+  else
+    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>;
+}
+
+template <class E>
+static void use_converting(const machine *m, product_launch *l) {
+  size_engine<E>(m, l);
+  l->kernel = (const void *)gemm_tiles<E, SLICE_CONVERT, SLICE_CONVERT, 1>;
 }
 
 /* The wide tile reads shared memory less often, the narrow one leaves less of the machine idle. */
@@ -4497,19 +4814,19 @@ static int prefers_wide(const machine *m, const gpured__gemm_plan *p) {
 
 static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   if (p->acc == GPURED__U64)
-    use_engine<fma_engine<GPURED__U64, 4>, true>(m, l);
+    use_converting<fma_engine<GPURED__U64, 4>>(m, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    use_engine<mma_engine<double>, false>(m, l);
+    use_engine<mma_engine<double>, 1>(m, p, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    use_engine<mma_engine<float>, false>(m, l);
+    use_engine<mma_engine<float>, 1>(m, p, l);
   else if (p->acc == GPURED__F64)
-    use_engine<mma_engine<double>, true>(m, l);
+    use_converting<mma_engine<double>>(m, l);
   else if (p->left.dtype != GPURED_F32)
-    use_engine<fma_engine<GPURED__F32, 8>, true>(m, l);
+    use_converting<fma_engine<GPURED__F32, 8>>(m, l);
   else if (prefers_wide(m, p))
-    use_engine<fma_engine<GPURED__F32, 16>, false>(m, l);
+    use_engine<fma_engine<GPURED__F32, 16>, 1>(m, p, l);
   else
-    use_engine<fma_engine<GPURED__F32, 8>, false>(m, l);
+    use_engine<fma_engine<GPURED__F32, 8>, 2>(m, p, l);
 }
 
 /* A result in the terms of the kernel. */
