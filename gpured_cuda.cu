@@ -3290,6 +3290,7 @@ struct operand {
   const char *data;
   int64_t across, along; /* strides in elements, over rows (or columns) and over k */
   int dtype, by_depth;   /* by_depth: neighbours in memory are along k */
+  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, 8 steps, a slice */
 };
 
 /* One result: the operation on entered values, and where its partials go: [items][blocks][columns] */
@@ -3382,10 +3383,9 @@ template <class S, int W, int BK, int LD, int HOW>
 struct slices {
   enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
   enum { DEEP = BK / 8, SHARE = LINES * DEEP };
-  const char *at;                     /* this thread's first element in the next slice */
-  int64_t line_step, deep_step, step; /* bytes: of 32 V rows, of 8 steps, of a slice */
-  int dtype, to;                      /* elements from the beginning of a slice's place */
-  unsigned mask;                      /* which of LINES exist */
+  const char *at; /* this thread's first element in the next slice */
+  int to;         /* elements from the beginning of a slice's place */
+  unsigned mask;  /* which of LINES exist */
   S held[HOW == SLICE_CONVERT ? SHARE : 1];
 
   GPURED__DEV int first_step(const operand &o) {
@@ -3402,13 +3402,8 @@ struct slices {
                                         int64_t lines) {
     const int size = HOW == SLICE_CONVERT ? size_of(o.dtype) : (int)sizeof(S);
     const int k = first_step(o), i = first_line(o);
-    const int64_t across = HOW == SLICE_VECTORS ? size : o.across * size;
-    line_step = across * 32 * V;
-    deep_step = o.along * size * 8;
-    step = deep_step * DEEP;
-    at = o.data + offset * size + (line + i) * across + k * o.along * size;
+    at = o.data + (offset + (line + i) * o.across + k * o.along) * size;
     to = k * LD + i;
-    dtype = o.dtype;
     mask = 0;
 #pragma unroll
     for (int e = 0; e < LINES; ++e) mask |= (unsigned)(line + i + e * 32 * V < lines) << e;
@@ -3422,44 +3417,46 @@ struct slices {
 #pragma unroll 1
       for (int e = 0; e < LINES; ++e) {
         S *place = slot + to + d * 8 * LD + e * 32 * V;
-        const char *from = at + d * deep_step + e * line_step;
+        const char *from = at + d * o.deep_bytes + e * o.line_bytes;
         if (k + 8 * d >= have) {
           for (int v = 0; v < V; ++v) place[v] = absent;
         } else if (mask >> e & 1) {
           if (HOW == SLICE_CONVERT)
-            *place = load_any<S>(from, 0, dtype);
+            *place = load_any<S>(from, 0, o.dtype);
           else
             copy_if<V * sizeof(S)>(true, place, from);
         }
       }
-    at += have * (deep_step / 8);
+    at += have * (o.deep_bytes / 8);
   }
 
-  __device__ __forceinline__ void copy(bool more, S *slot) {
+  /* Part `part` of `parts` of a slice. */
+  __device__ __forceinline__ void copy(const operand &o, bool more, S *slot, int part, int parts) {
     const unsigned which = more ? mask : 0;
 #pragma unroll
-    for (int d = 0; d < DEEP; ++d)
-#pragma unroll
-      for (int e = 0; e < LINES; ++e) {
-        S *place = slot + to + d * 8 * LD + e * 32 * V;
-        const char *from = at + d * deep_step;
-        from += HOW == SLICE_VECTORS ? e * 512 : e * line_step;
-        copy_if<V * sizeof(S)>(which >> e & 1, place, from);
-      }
-    at += step;
+    for (int n = 0; n < SHARE; ++n) {
+      const int d = n / LINES, e = n % LINES;
+      if (n * parts / SHARE != part) continue;
+      S *place = slot + to + d * 8 * LD + e * 32 * V;
+      const char *from = at;
+      if (d > 0) from += d * o.deep_bytes;
+      from += HOW == SLICE_VECTORS ? e * 512 : e * o.line_bytes;
+      copy_if<V * sizeof(S)>(which >> e & 1, place, from);
+    }
+    if (part == parts - 1) at += o.slice_bytes;
   }
 
   /* The same in two parts, through registers. */
-  __device__ __forceinline__ void fetch(bool more) {
+  __device__ __forceinline__ void fetch(const operand &o, bool more) {
 #pragma unroll
     for (int d = 0; d < DEEP; ++d)
 #pragma unroll
       for (int e = 0; e < LINES; ++e) {
         held[d * LINES + e] = 0;
         if (more && (mask >> e & 1))
-          held[d * LINES + e] = load_any<S>(at + d * deep_step + e * line_step, 0, dtype);
+          held[d * LINES + e] = load_any<S>(at + d * o.deep_bytes + e * o.line_bytes, 0, o.dtype);
       }
-    at += step;
+    at += o.slice_bytes;
   }
   __device__ __forceinline__ void put(S *slot) const {
 #pragma unroll
@@ -3491,14 +3488,14 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
  * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
  * different vectors.
  */
-template <int A, int TN>
+template <int A, int TN, int BK_, int AHEAD_, int STAGES_>
 struct fma_engine {
   typedef typename acc<A>::T T;
   typedef T S;
-  enum { W = 16 * TN, BK = 8, STEPS = 8, COLUMNS = TN, STAGES = 4 };
+  enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
-  enum { QUICK = A != GPURED__U64, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
-  T c[8][TN], a[2][8], b[2][TN];
+  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
+  T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
   GPURED__DEV int row() {
     return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4;
@@ -3521,7 +3518,7 @@ struct fma_engine {
   }
   template <int LEFT, int RIGHT>
   __device__ __forceinline__ void load(const S *left, const S *right, int step) {
-    const int which = step % 2;
+    const int which = step % (1 + AHEAD);
     left += step * LEFT + row();
     right += step * RIGHT + column(place(), 0);
     load_four(&a[which][0], left);
@@ -3529,17 +3526,18 @@ struct fma_engine {
 #pragma unroll
     for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 16 * q);
   }
-  /* Multiplies what is there for `step`; the operands of `next` come meanwhile. */
+  /* Multiplies what is there for `step`; the operands of `next` come meanwhile. Without AHEAD those
+   * of `step` are read first, and other warps fill the time. */
   template <int LEFT, int RIGHT>
   __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
-    load<LEFT, RIGHT>(left, right, next);
+    const int which = step % (1 + AHEAD);
+    load<LEFT, RIGHT>(left, right, AHEAD ? next : step);
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
-#pragma unroll
-      for (int j = 0; j < TN; ++j) {
-        const int jj = i % 2 ? TN - 1 - j : j;
-        c[i][jj] = fused(a[step % 2][i], b[step % 2][jj], c[i][jj]);
-      }
+    for (int n = 0; n < 8 * TN; ++n) { /* there and back, so that one factor is always at hand */
+      const int half = n / (4 * TN), column = n / 4 % TN, row = n % 4;
+      const int j = half ? TN - 1 - column : column, i = 4 * half + (column % 2 ? 3 - row : row);
+      c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
+    }
   }
 };
 
@@ -3599,7 +3597,7 @@ GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
 /* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
  * to the unit. What an instruction has read is replaced at once by what comes next. */
 #ifndef MMA_P
-#define MMA_P 4
+#define MMA_P 2
 #endif
 #ifndef MMA_BK
 #define MMA_BK 16
@@ -3611,9 +3609,9 @@ template <class S_>
 struct mma_engine {
   typedef double T;
   typedef S_ S;
-  enum { P = MMA_P, W = 128, BK = MMA_BK, STEPS = BK / (4 * P), COLUMNS = 8, STAGES = MMA_STAGES };
+  enum { P = MMA_P, W = 128, BK = MMA_BK, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = MMA_STAGES };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
-  enum { QUICK = 1, LATE = 0, FIRST_XOR = 16 };
+  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16 };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
   GPURED__DEV int row() {
@@ -3887,10 +3885,10 @@ GPURED__DEV void fold_four(N *x) {
     x[c] = combined<K>(combined<K>(x[4 * c], x[4 * c + 2]), combined<K>(x[4 * c + 1], x[4 * c + 3]));
 }
 
-/* From R values of each of the thread's columns to one of one column: x[0]. Returns which. */
+/* From R values of each of AT_ONCE columns to one of one column: x[0]. Returns which. */
 template <int K, class E, int R, class N>
 GPURED__DEV int fold_tile(N *x, char *memory) {
-  enum { C = E::COLUMNS, X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
+  enum { C = E::AT_ONCE, X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
   int slot = 0;
   halve_warps<K, C, R>(x, &slot, (N *)memory);
   if (R == 4 && !LATE) fold_four<K, C / 2>(x);
@@ -3905,7 +3903,7 @@ GPURED__DEV int fold_tile(N *x, char *memory) {
 template <class E>
 GPURED__DEV int64_t partial_of(const product &g, const tile_place &here, int slot) {
   const int64_t j = here.column + E::column(E::place(), slot);
-  const int twice = E::COLUMNS >= 16 ? 0 : E::FIRST_XOR / 4 * (E::COLUMNS == 8 ? 1 : 3);
+  const int twice = E::AT_ONCE >= 16 ? 0 : E::FIRST_XOR / 4 * (E::AT_ONCE == 8 ? 1 : 3);
   if (j >= g.columns || ((int)threadIdx.x & twice)) return -1;
   return (here.item * g.blocks + here.block) * g.columns + j;
 }
@@ -3927,121 +3925,120 @@ GPURED__DEV void finish_values(const product &g, const tile_place &here, E &engi
   }
 }
 
-/* Values that enter a sum: f(value) of slots i and i + 4 meet at once. */
+/* Values that enter a sum, from column slot `first` on: f(value) of slots i and i + 4 meet at once.
+ * The sum of a column, and which: */
 template <class E, class T, class F>
-GPURED__DEV int sum_tile(E &engine, T *x, char *memory, const F &f) {
+GPURED__DEV T sum_tile(E &engine, int first, int *slot, char *memory, const F &f) {
+  T x[4 * E::AT_ONCE];
 #pragma unroll
-  for (int j = 0; j < E::COLUMNS; ++j)
+  for (int j = 0; j < E::AT_ONCE; ++j)
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      x[4 * j + i] = add(f(engine.value(i, j), j), f(engine.value(i + 4, j), j));
-  return fold_tile<K_ADD, E, 4>(x, memory);
+      x[4 * j + i] = add(f(engine.value(i, first + j), j), f(engine.value(i + 4, first + j), j));
+  *slot = first + fold_tile<K_ADD, E, 4>(x, memory);
+  return x[0];
 }
 
-template <class E>
-GPURED__DEV void quick_sum(const product &g, const tile_place &here, const outcome &o, E &engine,
-                           char *memory) {
-  typedef typename E::T T;
-  T x[4 * E::COLUMNS];
-  int slot;
+template <class E, class T>
+GPURED__DEV T entered_sum(E &engine, const outcome &o, int first, int *slot, char *memory) {
   if (o.enter == GPURED__SQUARE)
-    slot = sum_tile(engine, x, memory, [](T v, int) { return mul(v, v); });
-  else if (o.enter == GPURED__ABS)
-    slot = sum_tile(engine, x, memory, [](T v, int) { return magnitude(v); });
-  else
-    slot = sum_tile(engine, x, memory, [](T v, int) { return v; });
-  const int64_t at = partial_of<E>(g, here, slot);
-  if (at >= 0) ((T *)o.first)[at] = x[0];
+    return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return mul(v, v); });
+  if (o.enter == GPURED__ABS)
+    return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return magnitude(v); });
+  return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return v; });
 }
 
-/* The greatest of each column after the bits have been masked and flipped. */
+/* The greatest of each of AT_ONCE columns after the bits have been masked and flipped. */
 template <class E, class T, class U>
-GPURED__DEV int greatest_of_tile(E &engine, T *x, char *memory, U keep, U flip) {
+GPURED__DEV T greatest_of_tile(E &engine, int first, int *slot, char *memory, U keep, U flip) {
+  T x[E::AT_ONCE];
 #pragma unroll
-  for (int j = 0; j < E::COLUMNS; ++j) {
+  for (int j = 0; j < E::AT_ONCE; ++j) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      T v = engine.value(i, j);
+      T v = engine.value(i, first + j);
       set_bits(&v, (bits_of(v) & keep) ^ flip);
       x[j] = i == 0 ? v : greater_of(x[j], v);
     }
   }
-  return fold_tile<K_MAX, E, 1>(x, memory);
+  *slot = first + fold_tile<K_MAX, E, 1>(x, memory);
+  return x[0];
 }
 
-template <class E>
-GPURED__DEV void quick_extreme(const product &g, const tile_place &here, const outcome &o,
-                               E &engine, char *memory) {
-  typedef typename E::T T;
-  typedef decltype(bits_of(T())) U;
-  T x[E::COLUMNS];
-  const U keep = o.enter == GPURED__ABS ? (U)~(U)0 >> 1 : (U)~(U)0;
-  const int64_t at =
-      partial_of<E>(g, here, greatest_of_tile(engine, x, memory, keep, (U)o.flip));
-  if (at < 0) return;
-  set_bits(x, (U)(bits_of(x[0]) ^ (U)o.flip));
-  ((T *)o.first)[at] = x[0];
-}
-
-template <class E>
-GPURED__DEV void quick_arg(const product &g, const tile_place &here, const outcome &o, E &engine,
-                           char *memory) {
-  typedef typename E::T T;
-  typedef decltype(bits_of(T())) U;
-  local_arg<T> x[E::COLUMNS];
+template <class E, class T, class U>
+GPURED__DEV local_arg<T> arg_of_tile(E &engine, int first, int *slot, char *memory, U flip) {
+  local_arg<T> x[E::AT_ONCE];
 #pragma unroll
-  for (int j = 0; j < E::COLUMNS; ++j) {
+  for (int j = 0; j < E::AT_ONCE; ++j) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      T v = engine.value(i, j);
-      set_bits(&v, (U)(bits_of(v) ^ (U)o.flip));
+      T v = engine.value(i, first + j);
+      set_bits(&v, (U)(bits_of(v) ^ flip));
       if (i == 0 || beats(v, x[j].v)) {
         x[j].v = v;
         x[j].i = E::row() + E::row_slot(i);
       }
     }
   }
-  const int64_t at = partial_of<E>(g, here, fold_tile<K_ARG, E, 1>(x, memory));
-  if (at < 0) return;
-  set_bits(&x[0].v, (U)(bits_of(x[0].v) ^ (U)o.flip));
-  ((T *)o.first)[at] = x[0].v;
-  ((int32_t *)o.second)[at] = x[0].i;
+  *slot = first + fold_tile<K_ARG, E, 1>(x, memory);
+  return x[0];
 }
 
+/* The pair (m, s) of a column. */
+template <class E, class T, class U>
+GPURED__DEV pair_node<T> pair_of_tile(E &engine, int first, int *slot, char *memory) {
+  T m[E::AT_ONCE], *shared = (T *)memory;
+  pair_node<T> y;
+  y.m = greatest_of_tile<E, T, U>(engine, first, slot, memory, (U)~(U)0, (U)0);
+  shared[E::column(E::place(), *slot)] = y.m;
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j) m[j] = shared[E::column(E::place(), first + j)];
+  __syncthreads();
+  y.s = sum_tile<E, T>(engine, first, slot, memory,
+                       [&](T v, int j) { return exponential(sub(v, m[j])); });
+  if (!is_finite(y.m)) y.s = 1;
+  return y;
+}
+
+/* Result o of AT_ONCE columns from slot `first` on. */
 template <class E>
-GPURED__DEV void quick_pair(const product &g, const tile_place &here, const outcome &o, E &engine,
-                            char *memory) {
+GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const outcome &o,
+                                E &engine, int first, char *memory) {
   typedef typename E::T T;
   typedef decltype(bits_of(T())) U;
-  T x[4 * E::COLUMNS], m[E::COLUMNS], *shared = (T *)memory;
-  int slot = greatest_of_tile(engine, m, memory, (U)~(U)0, (U)0);
-  shared[E::column(E::place(), slot)] = m[0];
-  __syncthreads();
-#pragma unroll
-  for (int j = 0; j < E::COLUMNS; ++j) m[j] = shared[E::column(E::place(), j)];
-  __syncthreads();
-  slot = sum_tile(engine, x, memory, [&](T v, int j) { return exponential(sub(v, m[j])); });
+  const U keep = o.enter == GPURED__ABS ? (U)~(U)0 >> 1 : (U)~(U)0, flip = (U)o.flip;
+  int slot = 0, row = 0;
+  T y, more = 0;
+  if (o.kind == K_ADD) {
+    y = entered_sum<E, T>(engine, o, first, &slot, memory);
+  } else if (o.kind == K_MAX) {
+    y = greatest_of_tile<E, T, U>(engine, first, &slot, memory, keep, flip);
+  } else if (o.kind == K_ARG) {
+    const local_arg<T> best = arg_of_tile<E, T, U>(engine, first, &slot, memory, flip);
+    y = best.v;
+    row = best.i;
+  } else {
+    const pair_node<T> pair = pair_of_tile<E, T, U>(engine, first, &slot, memory);
+    y = pair.m;
+    more = pair.s;
+  }
   const int64_t at = partial_of<E>(g, here, slot);
   if (at < 0) return;
-  T mine = m[0];
-#pragma unroll
-  for (int j = 1; j < E::COLUMNS; ++j)
-    if (j == slot) mine = m[j];
-  ((T *)o.first)[at] = mine;
-  ((T *)o.second)[at] = is_finite(mine) ? x[0] : (T)1;
+  set_bits(&y, (U)(bits_of(y) ^ flip));
+  ((T *)o.first)[at] = y;
+  if (o.kind == K_ARG) ((int32_t *)o.second)[at] = row;
+  if (o.kind == K_LSE) ((T *)o.second)[at] = more;
 }
 
 template <class E>
 GPURED__DEV void use_whole_tile(const product &g, const tile_place &here, E &engine, char *memory) {
   if (g.row_bias || g.column_bias || g.ep.scaled || g.ep.map) finish_values(g, here, engine);
 #pragma unroll 1
-  for (int r = 0; r < g.count; ++r) {
-    const outcome &o = g.results[r];
-    if (o.kind == K_ADD) quick_sum(g, here, o, engine, memory);
-    if (o.kind == K_MAX) quick_extreme(g, here, o, engine, memory);
-    if (o.kind == K_ARG) quick_arg(g, here, o, engine, memory);
-    if (o.kind == K_LSE) quick_pair(g, here, o, engine, memory);
-  }
+  for (int r = 0; r < g.count; ++r)
+#pragma unroll
+    for (int first = 0; first < E::COLUMNS; first += E::AT_ONCE)
+      reduce_columns(g, here, g.results[r], engine, first, memory);
 }
 
 template <class E>
@@ -4138,46 +4135,48 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
     copies_commit();
     for (int i = 1; i < STAGES - 1; ++i) {
       if (CONVERT) {
-        left.fetch(i < count);
-        right.fetch(i < count);
+        left.fetch(g.left, i < count);
+        right.fetch(g.right, i < count);
         left.put(ring + i * SLOT);
         right.put(ring + i * SLOT + OTHER);
       } else {
-        left.copy(i < count, ring + i * SLOT);
-        right.copy(i < count, ring + i * SLOT + OTHER);
+        left.copy(g.left, i < count, ring + i * SLOT, 0, 1);
+        right.copy(g.right, i < count, ring + i * SLOT + OTHER, 0, 1);
       }
       copies_commit();
     }
     copies_wait_but<STAGES - 2>();
     __syncthreads();
-    if (count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
+    if (E::AHEAD && count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
     S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
 #pragma unroll 1
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t todo = count; todo > 0; --todo) {
       S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
-      const bool more = i + STAGES - 1 < count;
+      const bool more = todo > STAGES - 1;
 #pragma unroll
       for (int step = 0; step < E::STEPS; ++step) {
-        const bool last = step + 1 == E::STEPS;
-        if (step == 0) {
-          if (CONVERT) {
-            left.fetch(more);
-            right.fetch(more);
-          } else {
-            left.copy(more, spare);
-            right.copy(more, spare + OTHER);
-          }
-          copies_commit();
-        }
-        if (last) {
-          if (CONVERT) {
-            left.put(spare);
-            right.put(spare + OTHER);
-          }
+        const bool last = step + 1 == E::STEPS, far = last && E::AHEAD;
+        if (step == 0 && !E::AHEAD) {
           copies_wait_but<STAGES - 2>();
           __syncthreads();
         }
-        engine.template multiply<LEFT, RIGHT>(last ? next : now, (last ? next : now) + OTHER, step,
+        if (!CONVERT) {
+          left.copy(g.left, more, spare, step, E::STEPS);
+          right.copy(g.right, more, spare + OTHER, step, E::STEPS);
+        } else if (step == 0) {
+          left.fetch(g.left, more);
+          right.fetch(g.right, more);
+        }
+        if (last && CONVERT) {
+          left.put(spare);
+          right.put(spare + OTHER);
+        }
+        if (last) copies_commit();
+        if (far) {
+          copies_wait_but<STAGES - 2>();
+          __syncthreads();
+        }
+        engine.template multiply<LEFT, RIGHT>(far ? next : now, (far ? next : now) + OTHER, step,
                                               last ? 0 : step + 1);
       }
       spare = now;
@@ -4599,9 +4598,10 @@ static int on_borders(const gpured__gemm_plan *p, const gpured_tensor *t, int wh
 }
 
 /* across: the matrix axis of rows (left) or columns (right), the other one is k. */
-static operand describe_operand(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
+static operand describe_operand(const gpured_tensor *t, int which) {
   const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
   operand o;
+  memset(&o, 0, sizeof o);
   o.data = (const char *)t->data;
   o.dtype = t->dtype;
   o.across = t->strides[across];
@@ -4682,7 +4682,7 @@ static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
   l.d.items = p->batches;
   l.d.columns = p->columns;
   l.d.depth = p->depth;
-  l.d.right = describe_operand(p, &p->right, GPURED__RIGHT);
+  l.d.right = describe_operand(&p->right, GPURED__RIGHT);
   l.d.weights = weights;
   l.d.out = out;
   l.d.batch_count = p->batch_count;
@@ -4767,6 +4767,14 @@ struct product_launch {
   size_t shared;
 };
 
+/* The distances of what a thread copies, by elements or by vectors. */
+static void set_steps(operand *o, int depth, int vectors) {
+  const int64_t size = (int64_t)gpured__dtype_size(o->dtype);
+  o->line_bytes = vectors ? 512 : o->across * size * 32;
+  o->deep_bytes = o->along * size * 8;
+  o->slice_bytes = o->along * size * depth;
+}
+
 template <class E>
 static void size_engine(const machine *m, product_launch *l) {
   const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8);
@@ -4783,6 +4791,8 @@ static void use_engine(const machine *m, const gpured__gemm_plan *p, product_lau
   const int left = has_vectors(p, &p->left, GPURED__LEFT);
   const int right = has_vectors(p, &p->right, GPURED__RIGHT);
   size_engine<E>(m, l);
+  set_steps(&l->g.left, E::BK, left);
+  set_steps(&l->g.right, E::BK, right);
   if (left && right)
     l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>;
   else if (left)
@@ -4796,6 +4806,8 @@ static void use_engine(const machine *m, const gpured__gemm_plan *p, product_lau
 template <class E>
 static void use_converting(const machine *m, product_launch *l) {
   size_engine<E>(m, l);
+  set_steps(&l->g.left, E::BK, 0);
+  set_steps(&l->g.right, E::BK, 0);
   l->kernel = (const void *)gemm_tiles<E, SLICE_CONVERT, SLICE_CONVERT, 1>;
 }
 
@@ -4814,7 +4826,7 @@ static int prefers_wide(const machine *m, const gpured__gemm_plan *p) {
 
 static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   if (p->acc == GPURED__U64)
-    use_converting<fma_engine<GPURED__U64, 4>>(m, l);
+    use_converting<fma_engine<GPURED__U64, 4, 8, 1, 4>>(m, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
     use_engine<mma_engine<double>, 1>(m, p, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
@@ -4822,11 +4834,11 @@ static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_
   else if (p->acc == GPURED__F64)
     use_converting<mma_engine<double>>(m, l);
   else if (p->left.dtype != GPURED_F32)
-    use_converting<fma_engine<GPURED__F32, 8>>(m, l);
+    use_converting<fma_engine<GPURED__F32, 8, 8, 1, 4>>(m, l);
   else if (prefers_wide(m, p))
-    use_engine<fma_engine<GPURED__F32, 16>, 1>(m, p, l);
+    use_engine<fma_engine<GPURED__F32, 16, 8, 1, 4>, 1>(m, p, l);
   else
-    use_engine<fma_engine<GPURED__F32, 8>, 2>(m, p, l);
+    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, p, l);
 }
 
 /* A result in the terms of the kernel. */
@@ -4848,8 +4860,8 @@ static void describe_product(const gpured__gemm_plan *p, const gemm_biases *b, p
   g->columns = p->columns;
   g->depth = p->depth;
   g->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
-  g->left = describe_operand(p, &p->left, GPURED__LEFT);
-  g->right = describe_operand(p, &p->right, GPURED__RIGHT);
+  g->left = describe_operand(&p->left, GPURED__LEFT);
+  g->right = describe_operand(&p->right, GPURED__RIGHT);
   g->batch_count = p->batch_count;
   memcpy(g->batch, p->batch, sizeof g->batch);
   g->ep = p->ep;
