@@ -3377,15 +3377,17 @@ GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
  * A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD], one
  * element or vector every 32 rows and 8 steps. The slice that is not full is the first one, so that
  * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows that
- * do not exist are not copied.
+ * do not exist are not copied. HOLD: distances are kept in registers, which lets the compiler order
+ * the fma better; otherwise they are read from the parameters, which leaves more registers.
  */
-template <class S, int W, int BK, int LD, int HOW>
+template <class S, int W, int BK, int LD, int HOW, bool HOLD>
 struct slices {
   enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
   enum { DEEP = BK / 8, SHARE = LINES * DEEP };
   const char *at; /* this thread's first element in the next slice */
-  int to;         /* elements from the beginning of a slice's place */
-  unsigned mask;  /* which of LINES exist */
+  int64_t line_bytes, deep_bytes, slice_bytes;
+  int to;        /* elements from the beginning of a slice's place */
+  unsigned mask; /* which of LINES exist */
   S held[HOW == SLICE_CONVERT ? SHARE : 1];
 
   GPURED__DEV int first_step(const operand &o) {
@@ -3403,6 +3405,9 @@ struct slices {
     const int size = HOW == SLICE_CONVERT ? size_of(o.dtype) : (int)sizeof(S);
     const int k = first_step(o), i = first_line(o);
     at = o.data + (offset + (line + i) * o.across + k * o.along) * size;
+    line_bytes = HOLD ? (HOW == SLICE_VECTORS ? 512 : o.across * size * 32) : o.line_bytes;
+    deep_bytes = HOLD ? o.along * size * 8 : o.deep_bytes;
+    slice_bytes = HOLD ? deep_bytes * DEEP : o.slice_bytes;
     to = k * LD + i;
     mask = 0;
 #pragma unroll
@@ -3417,7 +3422,7 @@ struct slices {
 #pragma unroll 1
       for (int e = 0; e < LINES; ++e) {
         S *place = slot + to + d * 8 * LD + e * 32 * V;
-        const char *from = at + d * o.deep_bytes + e * o.line_bytes;
+        const char *from = at + d * deep_bytes + e * line_bytes;
         if (k + 8 * d >= have) {
           for (int v = 0; v < V; ++v) place[v] = absent;
         } else if (mask >> e & 1) {
@@ -3427,7 +3432,7 @@ struct slices {
             copy_if<V * sizeof(S)>(true, place, from);
         }
       }
-    at += have * (o.deep_bytes / 8);
+    at += have * (deep_bytes / 8);
   }
 
   /* Part `part` of `parts` of a slice. */
@@ -3439,11 +3444,11 @@ struct slices {
       if (n * parts / SHARE != part) continue;
       S *place = slot + to + d * 8 * LD + e * 32 * V;
       const char *from = at;
-      if (d > 0) from += d * o.deep_bytes;
-      from += HOW == SLICE_VECTORS ? e * 512 : e * o.line_bytes;
+      if (d > 0) from += d * deep_bytes;
+      from += HOW == SLICE_VECTORS ? e * 512 : e * line_bytes;
       copy_if<V * sizeof(S)>(which >> e & 1, place, from);
     }
-    if (part == parts - 1) at += o.slice_bytes;
+    if (part == parts - 1) at += slice_bytes;
   }
 
   /* The same in two parts, through registers. */
@@ -3454,9 +3459,9 @@ struct slices {
       for (int e = 0; e < LINES; ++e) {
         held[d * LINES + e] = 0;
         if (more && (mask >> e & 1))
-          held[d * LINES + e] = load_any<S>(at + d * o.deep_bytes + e * o.line_bytes, 0, o.dtype);
+          held[d * LINES + e] = load_any<S>(at + d * deep_bytes + e * line_bytes, 0, o.dtype);
       }
-    at += o.slice_bytes;
+    at += slice_bytes;
   }
   __device__ __forceinline__ void put(S *slot) const {
 #pragma unroll
@@ -3494,7 +3499,7 @@ struct fma_engine {
   typedef T S;
   enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
-  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
+  enum { HOLD = 1, QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
   GPURED__DEV int row() {
@@ -3533,11 +3538,9 @@ struct fma_engine {
     const int which = step % (1 + AHEAD);
     load<LEFT, RIGHT>(left, right, AHEAD ? next : step);
 #pragma unroll
-    for (int n = 0; n < 8 * TN; ++n) { /* there and back, so that one factor is always at hand */
-      const int half = n / (4 * TN), column = n / 4 % TN, row = n % 4;
-      const int j = half ? TN - 1 - column : column, i = 4 * half + (column % 2 ? 3 - row : row);
-      c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
-    }
+    for (int i = 0; i < 8; ++i)
+#pragma unroll
+      for (int j = 0; j < TN; ++j) c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
   }
 };
 
@@ -3596,22 +3599,13 @@ GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
 
 /* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
  * to the unit. What an instruction has read is replaced at once by what comes next. */
-#ifndef MMA_P
-#define MMA_P 2
-#endif
-#ifndef MMA_BK
-#define MMA_BK 16
-#endif
-#ifndef MMA_STAGES
-#define MMA_STAGES 3
-#endif
 template <class S_>
 struct mma_engine {
   typedef double T;
   typedef S_ S;
-  enum { P = MMA_P, W = 128, BK = MMA_BK, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = MMA_STAGES };
+  enum { P = 2, W = 128, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
-  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16 };
+  enum { HOLD = 0, QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16 };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
   GPURED__DEV int row() {
@@ -4119,8 +4113,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
   for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
     const tile_place here = find_tile(g, tile, E::W);
     const int64_t count = (g.depth + BK - 1) / BK;
-    slices<S, GPURED__GEMM_BLOCK, BK, LEFT, LEFT_HOW> left;
-    slices<S, E::W, BK, RIGHT, RIGHT_HOW> right;
+    slices<S, GPURED__GEMM_BLOCK, BK, LEFT, LEFT_HOW, E::HOLD> left;
+    slices<S, E::W, BK, RIGHT, RIGHT_HOW, E::HOLD> right;
     E engine;
     left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
                here.block * GPURED__GEMM_BLOCK, g.rows);
@@ -4150,9 +4144,9 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
     if (E::AHEAD && count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
     S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
 #pragma unroll 1
-    for (int64_t todo = count; todo > 0; --todo) {
+    for (int64_t i = 0; i < count; ++i) {
       S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
-      const bool more = todo > STAGES - 1;
+      const bool more = i + STAGES - 1 < count;
 #pragma unroll
       for (int step = 0; step < E::STEPS; ++step) {
         const bool last = step + 1 == E::STEPS, far = last && E::AHEAD;
@@ -4201,7 +4195,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
  * Sum and mean without a map read each operand once (docs/ORDER.md section 7.4): section 7 sums the
  * left one, the kernels here multiply the sums by the right one in Dot's order. A lane of a block is
  * one thread's, as in sections 4 to 7, so that the blocks of a column come in any layout: rows of
- * columns (dot_across), columns that lie together (dot_along), or any strides (dot_any).
+ * columns (dot_across; dot_short where a column is one block), columns that lie together
+ * (dot_along), or any strides (dot_any). Each begins while the kernel before it ends.
  */
 struct dots {
   int64_t items, columns, depth;
@@ -4211,6 +4206,7 @@ struct dots {
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
   int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
+  int groups_log2;              /* dot_along: groups of threads for a column */
 };
 
 GPURED__DEV int64_t right_offset(const dots &d, int64_t item) {
@@ -4227,6 +4223,7 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
   const unsigned mask = 0xffffu << (threadIdx.x % 32 / 16 * 16);
   const int64_t halves = DOT_THREADS / GPURED__LANES, jobs = d.items * d.columns;
   T stack[DOT_LEVELS];
+  after_launch_before();
   for (int64_t s = blockIdx.x * halves + threadIdx.x / GPURED__LANES; s < jobs;
        s += gridDim.x * halves) {
     const int64_t item = s / d.columns, j = s % d.columns, base = right_offset(d, item);
@@ -4249,7 +4246,7 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
 
 /* Columns side by side: a thread has one lane of V of them, and of 2^blocks_log2 blocks; what
  * several threads have of a column meets in shared memory. */
-enum { ACROSS_THREADS = 512, ACROSS_BATCH = 8 };
+enum { ACROSS_THREADS = 512, ACROSS_BATCH = 4 };
 
 template <int A, int D, int V>
 GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc<A>::T *u, int rows,
@@ -4278,7 +4275,7 @@ GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc
 }
 
 template <int A, int D>
-static __global__ void __launch_bounds__(ACROSS_THREADS)
+static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 1)
     dot_across(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
@@ -4288,6 +4285,7 @@ static __global__ void __launch_bounds__(ACROSS_THREADS)
   const int lane = t >> d.across_log2 & (GPURED__LANES - 1), mine = t / (across * GPURED__LANES);
   const int64_t tiles = (d.columns + width - 1) / width, blocks = (int64_t)1 << d.blocks_log2;
   T stack[V * DOT_LEVELS], a[V];
+  after_launch_before();
   for (int64_t tile = blockIdx.x; tile < d.items * tiles; tile += gridDim.x) {
     const int64_t item = tile / tiles, first = tile % tiles * width;
     const int64_t j = first + (t & (across - 1)) * V;
@@ -4331,22 +4329,74 @@ static __global__ void __launch_bounds__(ACROSS_THREADS)
   }
 }
 
-/* Columns whose elements lie together: a warp for each, SIZE threads for each block of 256, since a
- * row of 16 lanes is 16 bytes for each of them. */
+/* Columns side by side of at most one block: a thread has V of them whole. */
 template <int A, int D>
-static __global__ void __launch_bounds__(DOT_THREADS) dot_along(const __grid_constant__ dots d) {
+static __global__ void __launch_bounds__(DOT_THREADS, 2)
+    dot_short(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / (int)sizeof(T), BATCH = 8 };
+  const int64_t width = d.columns / V, total = d.items * width, along = d.right.along * SIZE;
+  T a[GPURED__LANES][V], x[V];
+  after_launch_before();
+  for (int64_t s = (int64_t)blockIdx.x * DOT_THREADS + threadIdx.x; s < total;
+       s += (int64_t)gridDim.x * DOT_THREADS) {
+    const int64_t item = s / width, j = s % width * V;
+    const T *u = (const T *)d.weights + item * d.depth;
+    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE;
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES; ++l)
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[l][i] = nothing(T());
+    for (int k = 0; k < d.depth; k += GPURED__LANES)
+#pragma unroll
+      for (int half = 0; half < GPURED__LANES; half += BATCH) {
+        uint4 raw[BATCH];
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r)
+          if (k + half + r < d.depth) raw[r] = load_strip(base + (k + half + r) * along, V * SIZE);
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r) {
+          if (k + half + r >= d.depth) continue;
+          unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+          const T w = u[k + half + r];
+#pragma unroll
+          for (int i = 0; i < V; ++i)
+            a[half + r][i] = k == 0 ? mul(w, x[i]) : fused(w, x[i], a[half + r][i]);
+        }
+      }
+#pragma unroll
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2)
+#pragma unroll
+      for (int l = 0; l < h; ++l)
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[l][i] = add(a[l][i], a[l + h][i]);
+#pragma unroll
+    for (int i = 0; i < V; ++i) ((T *)d.out)[item * d.columns + j + i] = a[0][i];
+  }
+}
+
+/* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16 lanes is
+ * 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS, 3)
+    dot_along(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, GROUPS = 32 / SIZE, BATCH = 8 };
-  const int t = (int)threadIdx.x % 32, p = t % SIZE, group = t / SIZE;
-  const int64_t warps = DOT_THREADS / 32, jobs = d.items * d.columns;
+  const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
+  const int group = t / SIZE & (groups - 1), mine = t / SIZE >> d.groups_log2;
+  const int64_t each = GROUPS >> d.groups_log2, jobs = d.items * d.columns;
   T stack[V * DOT_LEVELS], a[V], x[V];
-  for (int64_t s = blockIdx.x * warps + threadIdx.x / 32; s < jobs; s += gridDim.x * warps) {
-    const int64_t item = s / d.columns, j = s % d.columns;
+  after_launch_before();
+  for (int64_t first = (blockIdx.x * (int64_t)(DOT_THREADS / 32) + threadIdx.x / 32) * each;
+       first < jobs; first += gridDim.x * (int64_t)(DOT_THREADS / 32) * each) {
+    const int64_t s = first + mine, item = s / d.columns, j = s % d.columns;
+    const int64_t depth = s < jobs ? d.depth : 0;
     const T *u = (const T *)d.weights + item * d.depth;
-    const char *base = d.right.data + (right_offset(d, item) + j * d.right.across) * SIZE;
+    const char *base = d.right.data;
+    if (s < jobs) base += (right_offset(d, item) + j * d.right.across) * SIZE;
     int64_t count = 0;
-    for (int64_t first = 0; first < d.depth; first += GROUPS * GPURED__BLOCK, ++count) {
-      const int64_t k0 = first + group * GPURED__BLOCK + p * V;
+    for (int64_t from = 0; from < d.depth; from += groups * GPURED__BLOCK, ++count) {
+      const int64_t k0 = from + group * GPURED__BLOCK + p * V;
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = nothing(T());
 #pragma unroll
@@ -4355,20 +4405,19 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_along(const __grid_con
 #pragma unroll
         for (int r = 0; r < BATCH; ++r) {
           const int64_t k = k0 + (half + r) * GPURED__LANES;
-          if (k < d.depth) raw[r] = __ldg((const uint4 *)(base + k * SIZE));
+          if (k < depth) raw[r] = __ldg((const uint4 *)(base + k * SIZE));
         }
 #pragma unroll
         for (int r = 0; r < BATCH; ++r) {
           const int64_t k = k0 + (half + r) * GPURED__LANES;
-          if (k >= d.depth) continue;
+          if (k >= depth) continue;
           unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
 #pragma unroll
           for (int i = 0; i < V; ++i)
             a[i] = half + r == 0 ? mul(u[k + i], x[i]) : fused(u[k + i], x[i], a[i]);
         }
       }
-#pragma unroll
-      for (int h = 1; h < GROUPS; h *= 2)
+      for (int h = 1; h < groups; h *= 2)
 #pragma unroll
         for (int i = 0; i < V; ++i) a[i] = add(a[i], from_below(0xffffffffu, a[i], h * SIZE));
 #pragma unroll
@@ -4377,7 +4426,7 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_along(const __grid_con
 #pragma unroll
     for (int i = 0; i < V; ++i) a[i] = closed<K_ADD>(stack + i, V, count);
     const T y = fold_lanes<K_ADD, SIZE, V>(a);
-    if (t == 0) ((T *)d.out)[s] = y;
+    if (group == 0 && p == 0 && s < jobs) ((T *)d.out)[s] = y;
   }
 }
 
@@ -4416,6 +4465,7 @@ template <class T>
 static __global__ void __launch_bounds__(ENDING_THREADS)
     end_sums(const __grid_constant__ ending e) {
   const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
+  after_launch_before();
   for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
     const int64_t item = i / e.columns;
     T t = ((const T *)e.values)[i];
@@ -4431,6 +4481,7 @@ static __global__ void __launch_bounds__(ENDING_THREADS)
 static __global__ void __launch_bounds__(ENDING_THREADS)
     end_indices(const __grid_constant__ ending e) {
   const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
+  after_launch_before();
   for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
     const int64_t item = i / e.columns, j = i % e.columns, block = ((const int64_t *)e.values)[i];
     const int32_t row = ((const int32_t *)e.more)[(item * e.blocks + block) * e.columns + j];
@@ -4449,6 +4500,7 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
   const int c = (int)threadIdx.x % PAIR_COLUMNS, run = (int)threadIdx.x / PAIR_COLUMNS;
   const int64_t tiles = (e.columns + PAIR_COLUMNS - 1) / PAIR_COLUMNS;
   N stack[DOT_LEVELS];
+  after_launch_before();
   for (int64_t tile = blockIdx.x; tile < e.items * tiles; tile += gridDim.x) {
     const int64_t item = tile / tiles, j = tile % tiles * PAIR_COLUMNS + c;
     const int64_t first = (int64_t)run << run_log2, last = first + ((int64_t)1 << run_log2);
@@ -4628,50 +4680,79 @@ struct dot_launch {
   int threads;
 };
 
-static const void *dot_kernel(int acc, int dtype, int along) {
-  switch (acc * 16 + dtype) {
-#define GPURED__CASE(A, D) \
-  case A * 16 + D:         \
-    return along ? (const void *)dot_along<A, D> : (const void *)dot_across<A, D>;
-    GPURED__CASE(GPURED__F32, GPURED_F32)
-    GPURED__CASE(GPURED__F32, GPURED_F16)
-    GPURED__CASE(GPURED__F32, GPURED_BF16)
-    GPURED__CASE(GPURED__F64, GPURED_F64)
-    GPURED__CASE(GPURED__F64, GPURED_F32)
-#undef GPURED__CASE
+enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG };
+
+template <int A, int D>
+static const void *dot_kernel(int how) {
+  if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
+  return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
+}
+
+static const void *dot_kernel_of(const gpured__gemm_plan *p, int how) {
+  switch (p->acc * 16 + p->right.dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F32, GPURED_F32>(how);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return dot_kernel<GPURED__F32, GPURED_F16>(how);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return dot_kernel<GPURED__F32, GPURED_BF16>(how);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return dot_kernel<GPURED__F64, GPURED_F64>(how);
+    case GPURED__F64 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F64, GPURED_F32>(how);
   }
   return NULL;
 }
 
-static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
-  dots *d = &l->d;
+/* Columns that lie together. */
+static int choose_dot_along(const gpured__gemm_plan *p, dot_launch *l) {
   const int size = (int)gpured__dtype_size(p->right.dtype), v = 16 / size;
   const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
-  const void *along = dot_kernel(p->acc, p->right.dtype, 1);
-  int deep_log2;
-  if (along && p->depth > 0 && p->depth % v == 0 && d->right.along == 1 &&
-      on_borders(p, &p->right, GPURED__RIGHT, p->right.ndim - 2)) {
-    l->kernel = along;
+  if (l->d.right.along != 1 || p->depth % v) return 0;
+  if (!on_borders(p, &p->right, GPURED__RIGHT, p->right.ndim - 2)) return 0;
+  while ((size << l->d.groups_log2) < 32 && (int64_t)1 << l->d.groups_log2 < blocks)
+    ++l->d.groups_log2;
+  l->kernel = dot_kernel_of(p, DOT_ALONG);
+  l->threads = DOT_THREADS;
+  l->blocks = gpured__ceil_div(p->batches * p->columns,
+                               (DOT_THREADS / size) >> l->d.groups_log2);
+  return 1;
+}
+
+/* Columns side by side. */
+static int choose_dot_across(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const int v = 16 / (int)gpured__dtype_size(p->right.dtype);
+  const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
+  const int64_t threads = p->batches * (p->columns / (p->acc == GPURED__F32 ? 4 : 2));
+  dots *d = &l->d;
+  if (!has_vectors(p, &p->right, GPURED__RIGHT)) return 0;
+  if (blocks == 1 && threads >= (int64_t)m->processors * DOT_THREADS) {
+    l->kernel = dot_kernel_of(p, DOT_SHORT);
     l->threads = DOT_THREADS;
-    l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / 32);
-  } else if (along && p->depth > 0 && has_vectors(p, &p->right, GPURED__RIGHT)) {
-    d->across_log2 = 5;
-    while (d->across_log2 > 2 &&
-           gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches <
-               (int64_t)m->processors * 2)
-      --d->across_log2;
-    deep_log2 = 5 - d->across_log2;
-    while (((int64_t)1 << (d->blocks_log2 + deep_log2)) < blocks) ++d->blocks_log2;
-    l->kernel = dot_kernel(p->acc, p->right.dtype, 0);
-    l->threads = ACROSS_THREADS;
-    l->blocks = gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches;
-  } else {
-    l->kernel = p->acc == GPURED__F32   ? (const void *)dot_any<GPURED__F32>
-                : p->acc == GPURED__F64 ? (const void *)dot_any<GPURED__F64>
-                                        : (const void *)dot_any<GPURED__U64>;
-    l->threads = DOT_THREADS;
-    l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+    l->blocks = gpured__ceil_div(threads, DOT_THREADS);
+    return 1;
   }
+  d->across_log2 = 5;
+  while (d->across_log2 > 2 && gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) *
+                                       p->batches <
+                                   (int64_t)m->processors)
+    --d->across_log2;
+  while ((int64_t)1 << (d->blocks_log2 + 5 - d->across_log2) < blocks) ++d->blocks_log2;
+  l->kernel = dot_kernel_of(p, DOT_ACROSS);
+  l->threads = ACROSS_THREADS;
+  l->blocks = gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches;
+  return 1;
+}
+
+static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  if (p->depth > 0 && dot_kernel_of(p, DOT_ACROSS) &&
+      (choose_dot_along(p, l) || choose_dot_across(m, p, l)))
+    return;
+  l->kernel = p->acc == GPURED__F32   ? (const void *)dot_any<GPURED__F32>
+              : p->acc == GPURED__F64 ? (const void *)dot_any<GPURED__F64>
+                                      : (const void *)dot_any<GPURED__U64>;
+  l->threads = DOT_THREADS;
+  l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
 }
 
 static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
@@ -4688,7 +4769,7 @@ static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
   l.d.batch_count = p->batch_count;
   memcpy(l.d.batch, p->batch, sizeof l.d.batch);
   choose_dot(run->m, p, &l);
-  return launch(run->m, l.kernel, most_blocks(l.blocks), l.threads, 0, arguments);
+  return launch_after(run->m, l.kernel, most_blocks(l.blocks), l.threads, arguments);
 }
 
 /* What all last steps of result r have in common. */
@@ -4712,7 +4793,7 @@ static ending end_of(const gpured__gemm_plan *p, int r) {
 static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
   void *arguments[] = {e};
   const int64_t blocks = gpured__ceil_div(e->items * e->columns, ENDING_THREADS);
-  return launch(run->m, kernel, most_blocks(blocks), ENDING_THREADS, 0, arguments);
+  return launch_after(run->m, kernel, most_blocks(blocks), ENDING_THREADS, arguments);
 }
 
 static gpured_status end_sums_of(gemm_run *run, ending *e) {
@@ -4900,10 +4981,10 @@ static gpured_status join_pairs(gemm_run *run, int r, const outcome *o) {
   e.values = o->first;
   e.more = o->second;
   while ((int64_t)PAIR_RUNS << run_log2 < e.blocks) ++run_log2;
-  return launch(run->m,
-                p->acc == GPURED__F32 ? (const void *)end_pairs<float>
-                                      : (const void *)end_pairs<double>,
-                most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, 0, arguments);
+  return launch_after(run->m,
+                      p->acc == GPURED__F32 ? (const void *)end_pairs<float>
+                                            : (const void *)end_pairs<double>,
+                      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, arguments);
 }
 
 /* Combines the partials of result r, and stores it. `spare`: [items][columns] of 8 bytes. */
@@ -5198,7 +5279,6 @@ static gpured_status on_copies(const machine *m, const gpured__plan *p, const gp
     for (i = 0; i < p->line_count; ++i)
       add_staged_axis(&parts[k], p->line[i].n, &copy.line[i].stride[operand]);
   }
-  if (p->line_count == 0 && p->n == 0) parts[0].n[0] = 0;
   st = stage(m, parts, 2, &memory);
   if (st == GPURED_OK) st = run(m, &copy, call);
   return unstage(m, parts, 2, memory, st);
@@ -5362,16 +5442,12 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
   machine m;
   gemm_run run;
   gpured_status st;
-  if (bytes && call->device == GPURED_CPU) return GPURED_OK;
   if (p->batches == 0 || p->columns == 0) return GPURED_OK;
   st = enter(call, &m);
   if (st != GPURED_OK) return st;
-  if (bytes) {
-    st = measure_gemm(&m, p, &run);
-    if (st == GPURED_OK) *bytes = run.total + run.reducing;
-  } else {
-    st = gemm_where_it_lies(&m, p, call);
-  }
+  st = measure_gemm(&m, p, &run);
+  if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
+  if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
   return leave(&m, st);
 }
 
