@@ -1,13 +1,14 @@
 /*
- * gpured on NVIDIA GPUs: reductions and scans of gpured.h, bit for bit the CPU's.
+ * gpured on NVIDIA GPUs: reductions, scans and GEMM-reduce of gpured.h, bit for bit the CPU's.
  *
  * SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the gpured authors. The full text of the licence is in the file LICENSE.
  *
  * Compile this file with nvcc beside gpured.h, and the file that holds the implementation with
  * -DGPURED_CUDA; the program links with a C compiler and cudart. Sections mirror gpured.h: scalars,
- * operations, kernels of reduce, kernels of scan, then what the host does. The rules (planning,
- * constants, classes, neutral results) are gpured.h's own, included below.
+ * operations, kernels of reduce, kernels of scan, then what the host does for both; GEMM-reduce with
+ * its own host side; tensors of the host, and the table. The rules (planning, constants, classes,
+ * neutral results) are gpured.h's own, included below.
  *
  * HOW THE BITS STAY THE SAME
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
@@ -3290,7 +3291,7 @@ struct operand {
   const char *data;
   int64_t across, along; /* strides in elements, over rows (or columns) and over k */
   int dtype, by_depth;   /* by_depth: neighbours in memory are along k */
-  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, 8 steps, a slice */
+  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, by 8 steps, a slice */
 };
 
 /* One result: the operation on entered values, and where its partials go: [items][blocks][columns] */
@@ -3383,12 +3384,12 @@ GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
 template <class S, int W, int BK, int LD, int HOW, bool HOLD>
 struct slices {
   enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
-  enum { DEEP = BK / 8, SHARE = LINES * DEEP };
+  enum { DEEP = BK / 8, SHARE = LINES * DEEP, CONVERTS = HOW == SLICE_CONVERT };
   const char *at; /* this thread's first element in the next slice */
   int64_t line_bytes, deep_bytes, slice_bytes;
   int to;        /* elements from the beginning of a slice's place */
   unsigned mask; /* which of LINES exist */
-  S held[HOW == SLICE_CONVERT ? SHARE : 1];
+  S held[CONVERTS ? SHARE : 1];
 
   GPURED__DEV int first_step(const operand &o) {
     return (int)threadIdx.x % (HOW == SLICE_VECTORS || !o.by_depth ? 256 : 8) /
@@ -3499,12 +3500,12 @@ struct fma_engine {
   typedef T S;
   enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
-  enum { HOLD = 1, QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8 }; /* the fold: neighbours in a thread last; lanes 16 rows apart */
+  /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows apart,
+   * or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
+  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8, HOLD = 1 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
-  GPURED__DEV int row() {
-    return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4;
-  }
+  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4; }
   GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i % 4; }
   /* A thread's columns begin in one of 16 places. */
   GPURED__DEV int place() {
@@ -3605,18 +3606,18 @@ struct mma_engine {
   typedef S_ S;
   enum { P = 2, W = 128, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
-  enum { HOLD = 0, QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16 };
+  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, HOLD = 0 };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
-  GPURED__DEV int row() {
-    return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 32 / 4;
-  }
+  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 32 / 4; }
   GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i / 2 % 2 * 16 + i % 2 * 8; }
   GPURED__DEV int place() { return (int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 4; }
   GPURED__DEV int column(int place, int j) {
     return place / 4 * 32 + place % 4 * 2 + j / 2 * 8 + j % 2;
   }
-  __device__ __forceinline__ double &value(int i, int j) { return c[i / 2][j / 2][i % 2 * 2 + j % 2]; }
+  __device__ __forceinline__ double &value(int i, int j) {
+    return c[i / 2][j / 2][i % 2 * 2 + j % 2];
+  }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -3668,9 +3669,9 @@ struct mma_engine {
 enum { COLUMN_ROWS = GPURED__GEMM_BLOCK / 16 };
 
 template <class T>
-struct column {
+struct column_values {
   T v[COLUMN_ROWS];
-  int rows; /* of the block */
+  int rows;   /* of the block */
   int64_t at; /* where a partial of this column goes */
   bool exists;
 };
@@ -3740,7 +3741,7 @@ GPURED__DEV T fold_rows(T *x) {
 }
 
 template <int K, class T>
-GPURED__DEV void reduce_fold(const column<T> &c, const outcome &r) {
+GPURED__DEV void reduce_fold(const column_values<T> &c, const outcome &r) {
   typedef decltype(bits_of(T())) U;
   T x[COLUMN_ROWS];
 #pragma unroll
@@ -3754,7 +3755,7 @@ GPURED__DEV void reduce_fold(const column<T> &c, const outcome &r) {
 }
 
 template <class T>
-GPURED__DEV void reduce_arg(const column<T> &c, const outcome &r) {
+GPURED__DEV void reduce_arg(const column_values<T> &c, const outcome &r) {
   local_arg<T> best, x;
   best.v = entered(r, c.v[0]);
   best.i = my_row(0);
@@ -3784,7 +3785,7 @@ GPURED__DEV void reduce_arg(const column<T> &c, const outcome &r) {
 }
 
 template <class T>
-GPURED__DEV void reduce_pair(const column<T> &c, const outcome &r) {
+GPURED__DEV void reduce_pair(const column_values<T> &c, const outcome &r) {
   T x[COLUMN_ROWS], m = lowest(T()), s = 1;
 #pragma unroll
   for (int i = 0; i < COLUMN_ROWS; ++i)
@@ -3802,10 +3803,10 @@ GPURED__DEV void reduce_pair(const column<T> &c, const outcome &r) {
   ((T *)r.first)[c.at] = m;
   ((T *)r.second)[c.at] = s;
 }
-GPURED__DEV void reduce_pair(const column<uint64_t> &, const outcome &) {}
+GPURED__DEV void reduce_pair(const column_values<uint64_t> &, const outcome &) {}
 
 template <class T>
-GPURED__DEV void store_values(const product &g, const column<T> &c, int64_t c_at) {
+GPURED__DEV void store_values(const product &g, const column_values<T> &c, int64_t c_at) {
   char *to = g.c + c_at * size_of(g.c_dtype);
 #pragma unroll
   for (int i = 0; i < COLUMN_ROWS; ++i)
@@ -3824,16 +3825,29 @@ template <class T>
 GPURED__DEV T from_lane(T x, int distance) {
   return __shfl_xor_sync(0xffffffffu, x, distance);
 }
-template <class T>
-GPURED__DEV local_arg<T> from_lane(local_arg<T> x, int distance) {
-  x.v = __shfl_xor_sync(0xffffffffu, x.v, distance);
+/* NaN by a comparison: one instruction, where is_nan is two on bits. */
+GPURED__DEV bool is_unordered(float x) {
+  int r;
+  asm("{ .reg .pred p; setp.nan.f32 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(r) : "f"(x));
+  return r != 0;
+}
+GPURED__DEV bool is_unordered(double x) {
+  int r;
+  asm("{ .reg .pred p; setp.nan.f64 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(r) : "d"(x));
+  return r != 0;
+}
+
+/* A row, or none. */
+struct row_number {
+  int i;
+};
+GPURED__DEV row_number from_lane(row_number x, int distance) {
   x.i = __shfl_xor_sync(0xffffffffu, x.i, distance);
   return x;
 }
-
-template <int K, class T>
-GPURED__DEV local_arg<T> combined(local_arg<T> a, local_arg<T> b) {
-  return beats(b.v, a.v) || (!beats(a.v, b.v) && b.i < a.i) ? b : a;
+template <int K>
+GPURED__DEV row_number combined(row_number a, row_number b) {
+  return b.i < a.i ? b : a;
 }
 
 /* C columns of R values among lanes `LANE` apart: each keeps half of the columns. */
@@ -3876,7 +3890,8 @@ template <int K, int C, class N>
 GPURED__DEV void fold_four(N *x) {
 #pragma unroll
   for (int c = 0; c < C; ++c)
-    x[c] = combined<K>(combined<K>(x[4 * c], x[4 * c + 2]), combined<K>(x[4 * c + 1], x[4 * c + 3]));
+    x[c] =
+        combined<K>(combined<K>(x[4 * c], x[4 * c + 2]), combined<K>(x[4 * c + 1], x[4 * c + 3]));
 }
 
 /* From R values of each of AT_ONCE columns to one of one column: x[0]. Returns which. */
@@ -3959,36 +3974,49 @@ GPURED__DEV T greatest_of_tile(E &engine, int first, int *slot, char *memory, U 
   return x[0];
 }
 
+/* The greatest of AT_ONCE columns, as every thread needs them for its own; and this thread's one. */
+template <class E, class T, class U>
+GPURED__DEV T share_greatest(E &engine, int first, T *m, char *memory, U flip) {
+  T *shared = (T *)memory;
+  int slot;
+  const T mine = greatest_of_tile<E, T, U>(engine, first, &slot, memory, (U) ~(U)0, flip);
+  shared[E::column(E::place(), slot)] = mine;
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j) m[j] = shared[E::column(E::place(), first + j)];
+  __syncthreads();
+  return mine;
+}
+
+/* The first row that holds the greatest value, or a NaN: where there is one, the greatest is NaN. */
 template <class E, class T, class U>
 GPURED__DEV local_arg<T> arg_of_tile(E &engine, int first, int *slot, char *memory, U flip) {
-  local_arg<T> x[E::AT_ONCE];
+  T m[E::AT_ONCE];
+  row_number x[E::AT_ONCE];
+  local_arg<T> y;
+  y.v = share_greatest<E, T, U>(engine, first, m, memory, flip);
 #pragma unroll
   for (int j = 0; j < E::AT_ONCE; ++j) {
+    set_bits(&m[j], (U)(bits_of(m[j]) ^ flip));
+    x[j].i = INT32_MAX;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      T v = engine.value(i, first + j);
-      set_bits(&v, (U)(bits_of(v) ^ flip));
-      if (i == 0 || beats(v, x[j].v)) {
-        x[j].v = v;
-        x[j].i = E::row() + E::row_slot(i);
-      }
+    for (int i = 7; i >= 0; --i) {
+      const T v = engine.value(i, first + j);
+      if (equal(v, m[j]) || is_unordered(v)) x[j].i = E::row_slot(i);
     }
+    if (x[j].i != INT32_MAX) x[j].i += E::row();
   }
   *slot = first + fold_tile<K_ARG, E, 1>(x, memory);
-  return x[0];
+  y.i = x[0].i;
+  return y;
 }
 
 /* The pair (m, s) of a column. */
 template <class E, class T, class U>
 GPURED__DEV pair_node<T> pair_of_tile(E &engine, int first, int *slot, char *memory) {
-  T m[E::AT_ONCE], *shared = (T *)memory;
+  T m[E::AT_ONCE];
   pair_node<T> y;
-  y.m = greatest_of_tile<E, T, U>(engine, first, slot, memory, (U)~(U)0, (U)0);
-  shared[E::column(E::place(), *slot)] = y.m;
-  __syncthreads();
-#pragma unroll
-  for (int j = 0; j < E::AT_ONCE; ++j) m[j] = shared[E::column(E::place(), first + j)];
-  __syncthreads();
+  y.m = share_greatest<E, T, U>(engine, first, m, memory, (U)0);
   y.s = sum_tile<E, T>(engine, first, slot, memory,
                        [&](T v, int j) { return exponential(sub(v, m[j])); });
   if (!is_finite(y.m)) y.s = 1;
@@ -4001,7 +4029,7 @@ GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const 
                                 E &engine, int first, char *memory) {
   typedef typename E::T T;
   typedef decltype(bits_of(T())) U;
-  const U keep = o.enter == GPURED__ABS ? (U)~(U)0 >> 1 : (U)~(U)0, flip = (U)o.flip;
+  const U keep = o.enter == GPURED__ABS ? (U) ~(U)0 >> 1 : (U) ~(U)0, flip = (U)o.flip;
   int slot = 0, row = 0;
   T y, more = 0;
   if (o.kind == K_ADD) {
@@ -4040,7 +4068,7 @@ GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine,
   typedef typename E::T T;
   T *strips = (T *)memory;
   T bias[COLUMN_ROWS];
-  column<T> c;
+  column_values<T> c;
   const int64_t row = here.block * GPURED__GEMM_BLOCK, left = g.rows - row;
   const int64_t c_item =
       gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__PRODUCT) + row * g.c_row;
@@ -4094,12 +4122,38 @@ template <class E>
 struct ring_of {
   static constexpr __host__ __device__ int stages(int major) { return major >= 8 ? E::STAGES : 2; }
   static constexpr __host__ __device__ int pad(int major) { return major >= 8 ? E::PAD : 0; }
-  static constexpr __host__ __device__ int left(int major) { return GPURED__GEMM_BLOCK + pad(major); }
+  static constexpr __host__ __device__ int left(int major) {
+    return GPURED__GEMM_BLOCK + pad(major);
+  }
   static constexpr __host__ __device__ int right(int major) { return E::W + pad(major); }
   static constexpr __host__ __device__ size_t bytes(int major) {
     return (size_t)stages(major) * E::BK * (left(major) + right(major)) * sizeof(typename E::S);
   }
 };
+
+/* The first slices of a tile on their way. */
+template <int STAGES, int BK, int SLOT, int OTHER, class S, class L, class R>
+GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S *ring) {
+  if (count > 0) {
+    const int have = (int)(g.depth - (count - 1) * BK);
+    left.begin(g.left, have, nothing(S()), ring);
+    right.begin(g.right, have, (S)0, ring + OTHER);
+  }
+  copies_commit();
+  for (int i = 1; i < STAGES - 1; ++i) {
+    S *slot = ring + i * SLOT;
+    if (L::CONVERTS) {
+      left.fetch(g.left, i < count);
+      right.fetch(g.right, i < count);
+      left.put(slot);
+      right.put(slot + OTHER);
+    } else {
+      left.copy(g.left, i < count, slot, 0, 1);
+      right.copy(g.right, i < count, slot + OTHER, 0, 1);
+    }
+    copies_commit();
+  }
+}
 
 template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT>
 static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
@@ -4121,24 +4175,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
     right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
                 here.column, g.columns);
     engine.clear();
-    if (count > 0) {
-      const int have = (int)(g.depth - (count - 1) * BK);
-      left.begin(g.left, have, nothing(S()), ring);
-      right.begin(g.right, have, (S)0, ring + OTHER);
-    }
-    copies_commit();
-    for (int i = 1; i < STAGES - 1; ++i) {
-      if (CONVERT) {
-        left.fetch(g.left, i < count);
-        right.fetch(g.right, i < count);
-        left.put(ring + i * SLOT);
-        right.put(ring + i * SLOT + OTHER);
-      } else {
-        left.copy(g.left, i < count, ring + i * SLOT, 0, 1);
-        right.copy(g.right, i < count, ring + i * SLOT + OTHER, 0, 1);
-      }
-      copies_commit();
-    }
+    fill_ring<STAGES, BK, SLOT, OTHER>(g, count, left, right, ring);
     copies_wait_but<STAGES - 2>();
     __syncthreads();
     if (E::AHEAD && count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
@@ -4233,8 +4270,8 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
       T a = nothing(T());
 #pragma unroll 4
       for (int64_t k = k0 + lane; k < k0 + GPURED__BLOCK && k < d.depth; k += GPURED__LANES) {
-        const T x = load_any<T>(d.right.data, base + k * d.right.along + j * d.right.across,
-                                d.right.dtype);
+        const T x =
+            load_any<T>(d.right.data, base + k * d.right.along + j * d.right.across, d.right.dtype);
         a = k < k0 + GPURED__LANES ? mul(u[k], x) : fused(u[k], x, a);
       }
       push<K_ADD>(stack, 1, count, a);
@@ -4269,7 +4306,8 @@ GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc
         T x[V];
         unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
 #pragma unroll
-        for (int i = 0; i < V; ++i) a[i] = half + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
+        for (int i = 0; i < V; ++i)
+          a[i] = half + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
       }
   }
 }
@@ -4320,7 +4358,8 @@ static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 
       __syncthreads();
     }
     for (int h = GPURED__LANES / 2; h > 0; h /= 2) {
-      for (int i = t; i < h * width; i += ACROSS_THREADS) nodes[i] = add(nodes[i], nodes[i + h * width]);
+      for (int i = t; i < h * width; i += ACROSS_THREADS)
+        nodes[i] = add(nodes[i], nodes[i + h * width]);
       __syncthreads();
     }
     for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
@@ -4331,8 +4370,7 @@ static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 
 
 /* Columns side by side of at most one block: a thread has V of them whole. */
 template <int A, int D>
-static __global__ void __launch_bounds__(DOT_THREADS, 2)
-    dot_short(const __grid_constant__ dots d) {
+static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / (int)sizeof(T), BATCH = 8 };
   const int64_t width = d.columns / V, total = d.items * width, along = d.right.along * SIZE;
@@ -4378,8 +4416,7 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2)
 /* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16 lanes is
  * 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
 template <int A, int D>
-static __global__ void __launch_bounds__(DOT_THREADS, 3)
-    dot_along(const __grid_constant__ dots d) {
+static __global__ void __launch_bounds__(DOT_THREADS, 3) dot_along(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, GROUPS = 32 / SIZE, BATCH = 8 };
   const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
@@ -4438,8 +4475,8 @@ struct ending {
   int mean, scaled, which, dtype;
   double alpha;
   float narrow_alpha;
-  const char *values, *more;           /* sums or pairs; block indices and rows, or second halves */
-  const char *row_sums, *column_bias;  /* [items], [items][columns], or NULL */
+  const char *values, *more;          /* sums or pairs; block indices and rows, or second halves */
+  const char *row_sums, *column_bias; /* [items], [items][columns], or NULL */
   char *out;
   int64_t out_stride;
   int batch_count;
@@ -4449,8 +4486,7 @@ struct ending {
 enum { ENDING_THREADS = 256 };
 
 GPURED__DEV char *result_place(const ending &e, int64_t item, int64_t j) {
-  const int64_t at =
-      gpured__item_offset(e.batch, e.batch_count, item, e.which) + j * e.out_stride;
+  const int64_t at = gpured__item_offset(e.batch, e.batch_count, item, e.which) + j * e.out_stride;
   return e.out + at * size_of(e.dtype);
 }
 
@@ -4522,8 +4558,7 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
     }
     if (run == 0 && j < e.columns) {
       const N y = nodes[0][c];
-      store_any(result_place(e, item, j), e.dtype,
-                is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
+      store_any(result_place(e, item, j), e.dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
     }
     __syncthreads();
   }
@@ -4540,7 +4575,7 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
 struct gemm_run {
   const machine *m;
   const gpured__gemm_plan *p;
-  int measuring;          /* nothing is launched */
+  int measuring; /* nothing is launched */
   char *memory;
   size_t total, reducing; /* bytes in all, and behind them for reductions on their way */
   size_t reducing_at;
@@ -4578,6 +4613,7 @@ static gpured_status reduce_view(gemm_run *run, int op, int kernel, const gpured
   gpured__plan plan;
   reduction r;
   gpured_status st;
+  if (run->total == SIZE_MAX) return GPURED_OK; /* refused in the end; sizes mean nothing */
   gpured__plan_operands(&plan, op, view, out);
   st = gpured__plan_loops(&plan, view, axes, out, NULL);
   if (st != GPURED_OK) return st;
@@ -4601,8 +4637,7 @@ static gpured_tensor result_view(const gpured__gemm_plan *p, int r) {
   gpured_tensor t = gpured__gemm_vector(p, p->g->results[r].out.data, p->columns);
   int i;
   t.dtype = p->g->results[r].out.dtype;
-  for (i = 0; i < p->batch_count; ++i)
-    t.strides[i] = p->batch[i].stride[GPURED__GEMM_OPERANDS + r];
+  for (i = 0; i < p->batch_count; ++i) t.strides[i] = p->batch[i].stride[GPURED__GEMM_OPERANDS + r];
   t.strides[p->batch_count] = p->result_stride[r];
   return t;
 }
@@ -4714,8 +4749,7 @@ static int choose_dot_along(const gpured__gemm_plan *p, dot_launch *l) {
     ++l->d.groups_log2;
   l->kernel = dot_kernel_of(p, DOT_ALONG);
   l->threads = DOT_THREADS;
-  l->blocks = gpured__ceil_div(p->batches * p->columns,
-                               (DOT_THREADS / size) >> l->d.groups_log2);
+  l->blocks = gpured__ceil_div(p->batches * p->columns, (DOT_THREADS / size) >> l->d.groups_log2);
   return 1;
 }
 
@@ -4733,9 +4767,9 @@ static int choose_dot_across(const machine *m, const gpured__gemm_plan *p, dot_l
     return 1;
   }
   d->across_log2 = 5;
-  while (d->across_log2 > 2 && gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) *
-                                       p->batches <
-                                   (int64_t)m->processors)
+  while (d->across_log2 > 2 &&
+         gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches <
+             (int64_t)m->processors)
     --d->across_log2;
   while ((int64_t)1 << (d->blocks_log2 + 5 - d->across_log2) < blocks) ++d->blocks_log2;
   l->kernel = dot_kernel_of(p, DOT_ACROSS);
@@ -4897,8 +4931,8 @@ static int prefers_wide(const machine *m, const gpured__gemm_plan *p) {
   const double rows = (double)gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK) * (double)p->batches;
   const double wide = rows * (double)gpured__ceil_div(p->columns, 256);
   const double narrow = rows * (double)gpured__ceil_div(p->columns, 128);
-  const double waves_wide = wide < 1e6 ? (double)gpured__ceil_div((int64_t)wide, m->processors)
-                                       : wide / m->processors;
+  const double waves_wide =
+      wide < 1e6 ? (double)gpured__ceil_div((int64_t)wide, m->processors) : wide / m->processors;
   const double waves_narrow = narrow < 1e6
                                   ? (double)gpured__ceil_div((int64_t)narrow, 2 * m->processors)
                                   : narrow / (2 * m->processors);
@@ -4981,10 +5015,10 @@ static gpured_status join_pairs(gemm_run *run, int r, const outcome *o) {
   e.values = o->first;
   e.more = o->second;
   while ((int64_t)PAIR_RUNS << run_log2 < e.blocks) ++run_log2;
-  return launch_after(run->m,
-                      p->acc == GPURED__F32 ? (const void *)end_pairs<float>
-                                            : (const void *)end_pairs<double>,
-                      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, arguments);
+  return launch_after(
+      run->m,
+      p->acc == GPURED__F32 ? (const void *)end_pairs<float> : (const void *)end_pairs<double>,
+      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, arguments);
 }
 
 /* Combines the partials of result r, and stores it. `spare`: [items][columns] of 8 bytes. */
@@ -4998,8 +5032,10 @@ static gpured_status join_blocks(gemm_run *run, int r, const outcome *o, char *s
   gpured_status st;
   if (kernel == GPURED__LSE) return join_pairs(run, r, o);
   if (kernel == GPURED__MIN || kernel == GPURED__MAX)
-    return reduce_view(run, kernel == GPURED__MIN ? GPURED_MIN : GPURED_MAX, -1, &view, outer, &out);
-  if (o->kind != K_ARG && op != GPURED_MEAN) return reduce_view(run, op, kernel, &view, outer, &out);
+    return reduce_view(run, kernel == GPURED__MIN ? GPURED_MIN : GPURED_MAX, -1, &view, outer,
+                       &out);
+  if (o->kind != K_ARG && op != GPURED_MEAN)
+    return reduce_view(run, op, kernel, &view, outer, &out);
   out = gpured__gemm_vector(p, spare, p->columns);
   if (o->kind == K_ARG) out.dtype = GPURED_I64;
   st = reduce_view(run, o->kind == K_ARG ? op : GPURED_SUM, -1, &view, outer, &out);
@@ -5073,7 +5109,7 @@ static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p, 
   st = walk_gemm(run);
   if (st != GPURED_OK) return st;
   return run->total == SIZE_MAX || run->total + run->reducing < run->total ? GPURED_ERR_OVERFLOW
-                                                                          : GPURED_OK;
+                                                                           : GPURED_OK;
 }
 
 static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p,
