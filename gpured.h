@@ -1541,8 +1541,8 @@ enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM 
 /* ---- A GEMM-reduce as a backend gets it ---- */
 
 /*
- * Reducing over N is reducing over M with the operands exchanged, so a plan knows rows (reduced) and
- * columns (kept).
+ * Reducing over N is reducing over M with the operands exchanged, so a plan knows rows (reduced)
+ * and columns (kept).
  */
 enum {
   GPURED__LEFT,
@@ -6283,13 +6283,14 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
 /* 15  GEMM-reduce                                                                                */
 /* ============================================================================================== */
 /*
- * A plan (section 9) has rows, which are reduced, and columns, which are kept. A task takes a group of panels of NR columns and goes down the
- * blocks of 128 rows. It multiplies a block by every panel of the group, a few hundred steps of k
- * at a time: the rows stay in the second cache for all panels, a piece of a panel in the first one
- * for all rows. The product of a block and a panel is a tile, whose values are finished and reduced
- * to one partial a column; when all blocks of a panel are done, its partials combine in the order
- * of the blocks. Where items are small, the next one is fetched meanwhile. Sum and mean without a
- * map never form the product: they are two passes over the operands.
+ * A plan (section 9) has rows, which are reduced, and columns, which are kept. A task takes a group
+ * of panels of NR columns and goes down the blocks of 128 rows. It multiplies a block by every
+ * panel of the group, a few hundred steps of k at a time: the rows stay in the second cache for all
+ * panels, a piece of a panel in the first one for all rows. The product of a block and a panel is a
+ * tile, whose values are finished and reduced to one partial a column; when all blocks of a panel
+ * are done, its partials combine in the order of the blocks. Where items are small, the next one is
+ * fetched meanwhile. Sum and mean without a map never form the product: they are two passes over
+ * the operands.
  */
 GPURED__FUNC int gpured__gemm_has_op(int op) {
   switch (op) {

@@ -6,9 +6,9 @@
  *
  * Compile this file with nvcc beside gpured.h, and the file that holds the implementation with
  * -DGPURED_CUDA; the program links with a C compiler and cudart. Sections mirror gpured.h: scalars,
- * operations, kernels of reduce, kernels of scan, then what the host does for both; GEMM-reduce with
- * its own host side; tensors of the host, and the table. The rules (planning, constants, classes,
- * neutral results) are gpured.h's own, included below.
+ * operations, kernels of reduce, kernels of scan, then what the host does for both; GEMM-reduce
+ * with its own host side; tensors of the host, and the table. The rules (planning, constants,
+ * classes, neutral results) are gpured.h's own, included below.
  *
  * HOW THE BITS STAY THE SAME
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
@@ -3273,18 +3273,20 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
 /*
  * 256 threads own a tile of the product: 128 rows, which are one block of the order, by W columns.
  * Slices of BK steps of k of both operands pass through a ring in shared memory, [k][across],
- * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or in
- * the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist of k
- * is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed and not
- * looked at.
- *   The finished tile passes through shared memory 16 columns at a time (a strip), 16 threads to each
- * column, because there every operation of docs/ORDER.md section 7.3 is a few steps, and several
- * results cost one pass. That is 1/K of the work. Each tile leaves one partial a column and result;
- * section 5's kernels combine them.
+ * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or
+ * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
+ * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
+ * and not looked at.
+ *   A finished tile is reduced where it is, in registers, if all of its 128 rows exist and no
+ * product is stored. Otherwise, and for integers, it passes through shared memory 16 columns at a
+ * time (a strip), 16 threads to each column, where everything that docs/ORDER.md section 7 knows is
+ * a few steps. Several results cost one pass. Each tile leaves one partial a column and result,
+ * which section 10 and the kernels of section 13 combine.
  */
 enum { GEMM_THREADS = 256, GEMM_RASTER = 16, STRIP_COLUMNS = 16 };
 
-/* How a slice is read: element by element, by 16 bytes along rows (or columns), or to be converted. */
+/* How a slice is read: element by element, by 16 bytes along rows (or columns), or to be
+ * converted. */
 enum { SLICE_ELEMENTS, SLICE_VECTORS, SLICE_CONVERT };
 
 struct operand {
@@ -3294,7 +3296,8 @@ struct operand {
   int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, by 8 steps, a slice */
 };
 
-/* One result: the operation on entered values, and where its partials go: [items][blocks][columns] */
+/* One result: the operation on entered values, and where its partials go:
+ * [items][blocks][columns] */
 struct outcome {
   int kind, enter;
   uint64_t flip;
@@ -3315,8 +3318,8 @@ struct product {
   outcome results[GPURED_MAX_RESULTS];
 };
 
-/* Where a tile lies. Tiles in flight at one time form a square, so that their operands are shared in
- * the second cache. */
+/* Where a tile lies. Tiles in flight at one time form a square, so that their operands are
+ * shared in the second cache. */
 struct tile_place {
   int64_t item, block, column;
 };
@@ -3377,9 +3380,9 @@ GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
 /*
  * A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD], one
  * element or vector every 32 rows and 8 steps. The slice that is not full is the first one, so that
- * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows that
- * do not exist are not copied. HOLD: distances are kept in registers, which lets the compiler order
- * the fma better; otherwise they are read from the parameters, which leaves more registers.
+ * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows
+ * that do not exist are not copied. HOLD: distances are kept in registers, which lets the compiler
+ * order the fma better; otherwise they are read from the parameters, which leaves more registers.
  */
 template <class S, int W, int BK, int LD, int HOW, bool HOLD>
 struct slices {
@@ -3484,9 +3487,9 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
   x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
 }
 /*
- * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all of
- * them a thread's warp has rows 32 w ... of each half of the tile, w = warp % 2, so that the first
- * steps of a fold are cheap: slots i and i + 4 are 64 rows apart, two warps 32.
+ * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all
+ * of them a thread's warp has rows 32 w ... of each half of the tile, w = warp % 2, so that the
+ * first steps of a fold are cheap: slots i and i + 4 are 64 rows apart, two warps 32.
  */
 
 /*
@@ -3500,8 +3503,8 @@ struct fma_engine {
   typedef T S;
   enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
-  /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows apart,
-   * or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
+  /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows
+   * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
   enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8, HOLD = 1 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
@@ -3817,8 +3820,8 @@ GPURED__DEV void store_values(const product &g, const column_values<T> &c, int64
 /* ---- The same, whole blocks of floats in registers ---- */
 
 /*
- * Without the way through shared memory: a thread combines its own rows first (for sums only slots i
- * and i + 4, 64 rows apart), two warps exchange half of their columns (32 rows apart), then lanes
+ * Without the way through shared memory: a thread combines its own rows first (for sums only slots
+ * i and i + 4, 64 rows apart), two warps exchange half of their columns (32 rows apart), then lanes
  * do, so that the work halves at every step; at the end a thread has one column.
  */
 template <class T>
@@ -3974,7 +3977,8 @@ GPURED__DEV T greatest_of_tile(E &engine, int first, int *slot, char *memory, U 
   return x[0];
 }
 
-/* The greatest of AT_ONCE columns, as every thread needs them for its own; and this thread's one. */
+/* The greatest of AT_ONCE columns, as every thread needs them for its own; and this thread's
+ * one. */
 template <class E, class T, class U>
 GPURED__DEV T share_greatest(E &engine, int first, T *m, char *memory, U flip) {
   T *shared = (T *)memory;
@@ -3988,7 +3992,8 @@ GPURED__DEV T share_greatest(E &engine, int first, T *m, char *memory, U flip) {
   return mine;
 }
 
-/* The first row that holds the greatest value, or a NaN: where there is one, the greatest is NaN. */
+/* The first row that holds the greatest value, or a NaN: where there is one, the greatest is
+ * NaN. */
 template <class E, class T, class U>
 GPURED__DEV local_arg<T> arg_of_tile(E &engine, int first, int *slot, char *memory, U flip) {
   T m[E::AT_ONCE];
@@ -4230,9 +4235,9 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
 /* ============================================================================================== */
 /*
  * Sum and mean without a map read each operand once (docs/ORDER.md section 7.4): section 7 sums the
- * left one, the kernels here multiply the sums by the right one in Dot's order. A lane of a block is
- * one thread's, as in sections 4 to 7, so that the blocks of a column come in any layout: rows of
- * columns (dot_across; dot_short where a column is one block), columns that lie together
+ * left one, the kernels here multiply the sums by the right one in Dot's order. A lane of a block
+ * is one thread's, as in sections 4 to 7, so that the blocks of a column come in any layout: rows
+ * of columns (dot_across; dot_short where a column is one block), columns that lie together
  * (dot_along), or any strides (dot_any). Each begins while the kernel before it ends.
  */
 struct dots {
@@ -4413,8 +4418,8 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
   }
 }
 
-/* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16 lanes is
- * 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
+/* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16
+ * lanes is 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
 template <int A, int D>
 static __global__ void __launch_bounds__(DOT_THREADS, 3) dot_along(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
