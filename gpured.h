@@ -892,6 +892,7 @@ GPURED__FUNC int gpured__same_memory(const gpured_tensor *a, const gpured_tensor
  */
 struct gpured__backend;
 struct gpured__plan;
+struct gpured__gemm_plan;
 
 typedef struct gpured__call {
   gpured_options o; /* the caller's options, completed */
@@ -969,6 +970,7 @@ typedef struct gpured__backend {
   int (*available)(void);
   gpured_status (*reduce)(const struct gpured__plan *p, const gpured__call *call, size_t *bytes);
   gpured_status (*scan)(const struct gpured__plan *p, const gpured__call *call, size_t *bytes);
+  gpured_status (*gemm)(const struct gpured__gemm_plan *p, const gpured__call *call, size_t *bytes);
 } gpured__backend;
 
 #ifdef GPURED_CUDA
@@ -1535,6 +1537,139 @@ typedef struct gpured__scan_kernels {
 
 /* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
 enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
+
+/* ---- A GEMM-reduce as a backend gets it ---- */
+
+/*
+ * Reducing over N is reducing over M with the operands exchanged, so a plan knows rows (reduced)
+ * and columns (kept).
+ */
+enum {
+  GPURED__LEFT,
+  GPURED__RIGHT,
+  GPURED__ROW_BIAS,
+  GPURED__COLUMN_BIAS,
+  GPURED__PRODUCT,
+  GPURED__GEMM_OPERANDS
+};
+
+typedef struct gpured__gemm_axis {
+  int64_t n;
+  int64_t
+      stride[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS]; /* operands, then results; in elements */
+} gpured__gemm_axis;
+
+typedef struct gpured__gemm_plan {
+  const gpured_gemm *g;
+  gpured_tensor left, right; /* a and b, or b and a with their matrix axes exchanged: [.., rows, k],
+                                [.., k, columns] */
+  const gpured_tensor *row_bias, *column_bias;
+  int acc, batch_count, needs_product;
+  int64_t rows, columns, depth, batches;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+  int64_t result_stride[GPURED_MAX_RESULTS], product_row, product_column;
+  gpured__epilogue ep;
+} gpured__gemm_plan;
+
+/* Is this result computed without the product? */
+GPURED__INLINE int gpured__is_short(const gpured_gemm *g, int op) {
+  return g->map == GPURED_MAP_NONE && (op == GPURED_SUM || op == GPURED_MEAN);
+}
+
+GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
+  int i;
+  for (i = 0; i < p->g->count; ++i)
+    if (gpured__is_short(p->g, p->g->results[i].op)) return 1;
+  return 0;
+}
+
+/* The element offset of an item of the batch for an operand. */
+GPURED__SCALAR int64_t gpured__item_offset(const gpured__gemm_axis *batch, int count, int64_t item,
+                                           int which) {
+  int64_t offset = 0;
+  int i;
+  for (i = count - 1; i > 0; --i) {
+    offset += item % batch[i].n * batch[i].stride[which];
+    item /= batch[i].n;
+  }
+  if (i == 0) offset += item * batch[0].stride[which];
+  return offset;
+}
+
+GPURED__INLINE int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t item, int which) {
+  return gpured__item_offset(p->batch, p->batch_count, item, which);
+}
+
+/* How the values of the product enter the kernel of a result. */
+GPURED__FUNC int gpured__gemm_enter(const gpured__gemm_plan *p, int op) {
+  int is_signed =
+      p->acc == GPURED__U64 && p->ep.is_signed && p->ep.map == GPURED_MAP_NONE; /* maps: unsigned */
+  switch (op) {
+    case GPURED_SUMSQ:
+    case GPURED_NORM2:
+      return GPURED__SQUARE;
+    case GPURED_NORM1:
+    case GPURED_ABSMAX:
+      return p->acc != GPURED__U64 || is_signed ? GPURED__ABS : GPURED__PLAIN;
+    case GPURED_MIN:
+    case GPURED_MAX:
+    case GPURED_ARGMIN:
+    case GPURED_ARGMAX:
+      return is_signed ? GPURED__BIAS : GPURED__PLAIN;
+    default:
+      return GPURED__PLAIN;
+  }
+}
+
+/* The kernel that combines them: the transformation is already made. */
+GPURED__FUNC int gpured__gemm_kernel(int op) {
+  switch (op) {
+    case GPURED_ABSMAX:
+      return GPURED__MAX;
+    case GPURED_SUMSQ:
+    case GPURED_NORM1:
+    case GPURED_NORM2:
+      return GPURED__ADD;
+    default:
+      return gpured__kernel_of(op, 1);
+  }
+}
+
+/* A contiguous [batch..., n] tensor of the accumulator's type in the workspace. */
+GPURED__FUNC gpured_tensor gpured__gemm_vector(const gpured__gemm_plan *p, void *data, int64_t n) {
+  static const int32_t dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
+  gpured_tensor t;
+  int64_t step = 1;
+  int i;
+  memset(&t, 0, sizeof t);
+  t.data = data;
+  t.dtype = dtype[p->acc];
+  t.device = GPURED_CPU;
+  t.ndim = p->batch_count + 1;
+  for (i = p->batch_count; i >= 0; --i) {
+    t.shape[i] = i == p->batch_count ? n : p->batch[i].n;
+    t.strides[i] = step;
+    step *= t.shape[i];
+  }
+  return t;
+}
+
+/* An operand as [batch..., its own axes], its batch axes broadcast. */
+GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const gpured_tensor *t,
+                                             int matrix, int which) {
+  gpured_tensor view = *t;
+  int i;
+  view.ndim = p->batch_count + matrix;
+  for (i = 0; i < p->batch_count; ++i) {
+    view.shape[i] = p->batch[i].n;
+    view.strides[i] = p->batch[i].stride[which];
+  }
+  for (i = 0; i < matrix; ++i) {
+    view.shape[p->batch_count + i] = t->shape[t->ndim - matrix + i];
+    view.strides[p->batch_count + i] = t->strides[t->ndim - matrix + i];
+  }
+  return view;
+}
 
 #endif /* sections 4 to 9 */
 
@@ -6148,42 +6283,15 @@ GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
 /* 15  GEMM-reduce                                                                                */
 /* ============================================================================================== */
 /*
- * Reducing over N is reducing over M with the operands exchanged, so the code below knows rows
- * (reduced) and columns (kept). A task takes a group of panels of NR columns and goes down the
- * blocks of 128 rows. It multiplies a block by every panel of the group, a few hundred steps of k
- * at a time: the rows stay in the second cache for all panels, a piece of a panel in the first one
- * for all rows. The product of a block and a panel is a tile, whose values are finished and reduced
- * to one partial a column; when all blocks of a panel are done, its partials combine in the order
- * of the blocks. Where items are small, the next one is fetched meanwhile. Sum and mean without a
- * map never form the product: they are two passes over the operands.
+ * A plan (section 9) has rows, which are reduced, and columns, which are kept. A task takes a group
+ * of panels of NR columns and goes down the blocks of 128 rows. It multiplies a block by every
+ * panel of the group, a few hundred steps of k at a time: the rows stay in the second cache for all
+ * panels, a piece of a panel in the first one for all rows. The product of a block and a panel is a
+ * tile, whose values are finished and reduced to one partial a column; when all blocks of a panel
+ * are done, its partials combine in the order of the blocks. Where items are small, the next one is
+ * fetched meanwhile. Sum and mean without a map never form the product: they are two passes over
+ * the operands.
  */
-enum {
-  GPURED__LEFT,
-  GPURED__RIGHT,
-  GPURED__ROW_BIAS,
-  GPURED__COLUMN_BIAS,
-  GPURED__PRODUCT,
-  GPURED__GEMM_OPERANDS
-};
-
-typedef struct gpured__gemm_axis {
-  int64_t n;
-  int64_t
-      stride[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS]; /* operands, then results; in elements */
-} gpured__gemm_axis;
-
-typedef struct gpured__gemm_plan {
-  const gpured_gemm *g;
-  gpured_tensor left, right; /* a and b, or b and a with their matrix axes exchanged: [.., rows, k],
-                                [.., k, columns] */
-  const gpured_tensor *row_bias, *column_bias;
-  int acc, batch_count, needs_product;
-  int64_t rows, columns, depth, batches;
-  gpured__gemm_axis batch[GPURED_MAX_NDIM];
-  int64_t result_stride[GPURED_MAX_RESULTS], product_row, product_column;
-  gpured__epilogue ep;
-} gpured__gemm_plan;
-
 GPURED__FUNC int gpured__gemm_has_op(int op) {
   switch (op) {
     case GPURED_SUM:
@@ -6201,11 +6309,6 @@ GPURED__FUNC int gpured__gemm_has_op(int op) {
     default:
       return 0;
   }
-}
-
-/* Is this result computed without the product? */
-GPURED__INLINE int gpured__is_short(const gpured_gemm *g, int op) {
-  return g->map == GPURED_MAP_NONE && (op == GPURED_SUM || op == GPURED_MEAN);
 }
 
 /* Broadcasts a tensor's leading axes (all but the last `matrix`) against the batch: strides to
@@ -6416,13 +6519,6 @@ GPURED__FUNC size_t gpured__reserve(size_t *total, double count, size_t size) {
   return at;
 }
 
-GPURED__FUNC int gpured__gemm_has_short(const gpured__gemm_plan *p) {
-  int i;
-  for (i = 0; i < p->g->count; ++i)
-    if (gpured__is_short(p->g, p->g->results[i].op)) return 1;
-  return 0;
-}
-
 /* Are the elements of an operand the accumulator's, and one of its matrix strides 1? */
 GPURED__FUNC int gpured__gemm_is_plain(const gpured__gemm_plan *p, const gpured_tensor *t) {
   static const int32_t dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
@@ -6552,53 +6648,6 @@ typedef struct gpured__gemm_job {
    * right one during the others; bytes of each in a tile and in a step of k of a register tile. */
   int64_t ahead_tiles[2], ahead_bytes[2], hop[2];
 } gpured__gemm_job;
-
-/* The element offset of an item of the batch for an operand. */
-GPURED__FUNC int64_t gpured__gemm_offset(const gpured__gemm_plan *p, int64_t item, int which) {
-  int64_t offset = 0;
-  int i;
-  for (i = p->batch_count - 1; i > 0; --i) {
-    offset += item % p->batch[i].n * p->batch[i].stride[which];
-    item /= p->batch[i].n;
-  }
-  if (i == 0) offset += item * p->batch[0].stride[which];
-  return offset;
-}
-
-/* How the values of the product enter the kernel of a result. */
-GPURED__FUNC int gpured__gemm_enter(const gpured__gemm_plan *p, int op) {
-  int is_signed =
-      p->acc == GPURED__U64 && p->ep.is_signed && p->ep.map == GPURED_MAP_NONE; /* maps: unsigned */
-  switch (op) {
-    case GPURED_SUMSQ:
-    case GPURED_NORM2:
-      return GPURED__SQUARE;
-    case GPURED_NORM1:
-    case GPURED_ABSMAX:
-      return p->acc != GPURED__U64 || is_signed ? GPURED__ABS : GPURED__PLAIN;
-    case GPURED_MIN:
-    case GPURED_MAX:
-    case GPURED_ARGMIN:
-    case GPURED_ARGMAX:
-      return is_signed ? GPURED__BIAS : GPURED__PLAIN;
-    default:
-      return GPURED__PLAIN;
-  }
-}
-
-/* The kernel that combines them: the transformation is already made. */
-GPURED__FUNC int gpured__gemm_kernel(int op) {
-  switch (op) {
-    case GPURED_ABSMAX:
-      return GPURED__MAX;
-    case GPURED_SUMSQ:
-    case GPURED_NORM1:
-    case GPURED_NORM2:
-      return GPURED__ADD;
-    default:
-      return gpured__kernel_of(op, 1);
-  }
-}
 
 /* One task: where it works and the memory it has. */
 typedef struct gpured__gemm_place {
@@ -6924,33 +6973,6 @@ GPURED__FUNC void gpured__gemm_look_ahead(gpured__gemm_job *job) {
 }
 
 /* ---- Vectors along one operand: biases, norms, column sums ---- */
-
-/* A contiguous [batch..., n] tensor of the accumulator's type in the workspace. */
-GPURED__FUNC gpured_tensor gpured__gemm_vector(const gpured__gemm_plan *p, void *data, int64_t n) {
-  static const gpured_dtype dtype[GPURED__TYPES] = {GPURED_F32, GPURED_F64, GPURED_U64};
-  int64_t shape[GPURED_MAX_NDIM];
-  int i;
-  for (i = 0; i < p->batch_count; ++i) shape[i] = p->batch[i].n;
-  shape[p->batch_count] = n;
-  return gpured_array(data, dtype[p->acc], p->batch_count + 1, shape, NULL);
-}
-
-/* An operand as [batch..., its own axes], its batch axes broadcast. */
-GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const gpured_tensor *t,
-                                             int matrix, int which) {
-  gpured_tensor view = *t;
-  int i;
-  view.ndim = p->batch_count + matrix;
-  for (i = 0; i < p->batch_count; ++i) {
-    view.shape[i] = p->batch[i].n;
-    view.strides[i] = p->batch[i].stride[which];
-  }
-  for (i = 0; i < matrix; ++i) {
-    view.shape[p->batch_count + i] = t->shape[t->ndim - matrix + i];
-    view.strides[p->batch_count + i] = t->strides[t->ndim - matrix + i];
-  }
-  return view;
-}
 
 /* Reduces `axes` of a view to [batch..., n] with the call's accumulator. weight: NULL, or
  * [batch..., extent of the axis] for Dot. */
@@ -7369,10 +7391,10 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   if ((st = gpured__check_gemm(g, call.query)) != GPURED_OK) return st;
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
+  if (call.other) return call.other->gemm(&plan, &call, bytes);
   threads = gpured__gemm_threads(&plan, &call.o);
   gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);
   if (layout.total == SIZE_MAX) return GPURED_ERR_OVERFLOW;
-  if (call.other) return GPURED_ERR_UNSUPPORTED; /* no kernels there yet */
   if (bytes) {
     *bytes = layout.total;
     return GPURED_OK;

@@ -1,13 +1,14 @@
 /*
- * gpured on NVIDIA GPUs: reductions and scans of gpured.h, bit for bit the CPU's.
+ * gpured on NVIDIA GPUs: reductions, scans and GEMM-reduce of gpured.h, bit for bit the CPU's.
  *
  * SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the gpured authors. The full text of the licence is in the file LICENSE.
  *
  * Compile this file with nvcc beside gpured.h, and the file that holds the implementation with
  * -DGPURED_CUDA; the program links with a C compiler and cudart. Sections mirror gpured.h: scalars,
- * operations, kernels of reduce, kernels of scan, then what the host does. The rules (planning,
- * constants, classes, neutral results) are gpured.h's own, included below.
+ * operations, kernels of reduce, kernels of scan, then what the host does for both; GEMM-reduce
+ * with its own host side; tensors of the host, and the table. The rules (planning, constants,
+ * classes, neutral results) are gpured.h's own, included below.
  *
  * HOW THE BITS STAY THE SAME
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
@@ -4094,7 +4095,1876 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
 }
 
 /* ============================================================================================== */
-/* 12  Tensors of the host                                                                        */
+/* 12  GEMM-reduce: the product                                                                   */
+/* ============================================================================================== */
+/*
+ * 256 threads own a tile of the product: 128 rows, which are one block of the order, by W columns.
+ * Slices of BK steps of k of both operands pass through a ring in shared memory, [k][across],
+ * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or
+ * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
+ * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
+ * and not looked at.
+ *   A finished tile is reduced where it is, in registers, if all of its 128 rows exist and no
+ * product is stored. Otherwise, and for integers, it passes through shared memory 16 columns at a
+ * time (a strip), 16 threads to each column, where everything that docs/ORDER.md section 7 knows is
+ * a few steps. Several results cost one pass. Each tile leaves one partial a column and result,
+ * which section 10 and the kernels of section 13 combine.
+ */
+enum { GEMM_THREADS = 256, GEMM_RASTER = 16, STRIP_COLUMNS = 16 };
+
+/* How a slice is read: element by element, by 16 bytes along rows (or columns), or to be
+ * converted. */
+enum { SLICE_ELEMENTS, SLICE_VECTORS, SLICE_CONVERT };
+
+struct operand {
+  const char *data;
+  int64_t across, along; /* strides in elements, over rows (or columns) and over k */
+  int dtype, by_depth;   /* by_depth: neighbours in memory are along k */
+  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, by 8 steps, a slice */
+};
+
+/* One result: the operation on entered values, and where its partials go:
+ * [items][blocks][columns] */
+struct outcome {
+  int kind, enter;
+  uint64_t flip;
+  char *first, *second;
+};
+
+struct product {
+  int64_t rows, columns, depth, blocks, column_tiles, tiles;
+  operand left, right;
+  int batch_count, count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+  gpured__epilogue ep;
+  float narrow_alpha;
+  const char *row_bias, *column_bias; /* [items][rows], [items][columns], the accumulator's type */
+  char *c;                            /* the stored product, or NULL */
+  int c_dtype;
+  int64_t c_row, c_column;
+  outcome results[GPURED_MAX_RESULTS];
+};
+
+/* Where a tile lies. Tiles in flight at one time form a square, so that their operands are
+ * shared in the second cache. */
+struct tile_place {
+  int64_t item, block, column;
+};
+
+GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
+  const int64_t each = g.blocks * g.column_tiles, band = GEMM_RASTER * g.column_tiles;
+  tile_place here;
+  here.item = tile / each;
+  tile -= here.item * each;
+  const int64_t first = tile / band * GEMM_RASTER;
+  const int64_t height = g.blocks - first < GEMM_RASTER ? g.blocks - first : GEMM_RASTER;
+  tile %= band;
+  here.block = first + tile % height;
+  here.column = tile / height * width;
+  return here;
+}
+
+/* ---- Slices of an operand ---- */
+
+GPURED__DEV void copies_commit() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/* Waits until all but the newest N groups of this thread's copies are there. */
+template <int N>
+GPURED__DEV void copies_wait_but() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
+/* An asynchronous copy, where `go`. */
+template <int BYTES>
+GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  if (BYTES == 16)
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"((int)go),
+        "r"(at), "l"(global)
+        : "memory");
+  else
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"((int)go),
+        "r"(at), "l"(global), "n"(BYTES)
+        : "memory");
+#else
+  if (!go) return;
+  if (BYTES == 16) *(uint4 *)shared = *(const uint4 *)global;
+  if (BYTES == 8) *(uint64_t *)shared = *(const uint64_t *)global;
+  if (BYTES == 4) *(uint32_t *)shared = *(const uint32_t *)global;
+#endif
+}
+
+/*
+ * A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD], one
+ * element or vector every 32 rows and 8 steps. The slice that is not full is the first one, so that
+ * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows
+ * that do not exist are not copied. HOLD: distances are kept in registers, which lets the compiler
+ * order the fma better; otherwise they are read from the parameters, which leaves more registers.
+ */
+template <class S, int W, int BK, int LD, int HOW, bool HOLD>
+struct slices {
+  enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
+  enum { DEEP = BK / 8, SHARE = LINES * DEEP, CONVERTS = HOW == SLICE_CONVERT };
+  const char *at; /* this thread's first element in the next slice */
+  int64_t line_bytes, deep_bytes, slice_bytes;
+  int to;        /* elements from the beginning of a slice's place */
+  unsigned mask; /* which of LINES exist */
+  S held[CONVERTS ? SHARE : 1];
+
+  GPURED__DEV int first_step(const operand &o) {
+    return (int)threadIdx.x % (HOW == SLICE_VECTORS || !o.by_depth ? 256 : 8) /
+           (HOW == SLICE_VECTORS || !o.by_depth ? 32 : 1);
+  }
+  GPURED__DEV int first_line(const operand &o) {
+    return HOW == SLICE_VECTORS ? (int)threadIdx.x % 32 * V
+                                : (o.by_depth ? (int)threadIdx.x / 8 : (int)threadIdx.x % 32);
+  }
+
+  /* `line`: of the tile in the operand, of which `lines` exist. */
+  __device__ __forceinline__ void start(const operand &o, int64_t offset, int64_t line,
+                                        int64_t lines) {
+    const int size = HOW == SLICE_CONVERT ? size_of(o.dtype) : (int)sizeof(S);
+    const int k = first_step(o), i = first_line(o);
+    at = o.data + (offset + (line + i) * o.across + k * o.along) * size;
+    line_bytes = HOLD ? (HOW == SLICE_VECTORS ? 512 : o.across * size * 32) : o.line_bytes;
+    deep_bytes = HOLD ? o.along * size * 8 : o.deep_bytes;
+    slice_bytes = HOLD ? deep_bytes * DEEP : o.slice_bytes;
+    to = k * LD + i;
+    mask = 0;
+#pragma unroll
+    for (int e = 0; e < LINES; ++e) mask |= (unsigned)(line + i + e * 32 * V < lines) << e;
+  }
+
+  /* The first slice, of which `have` steps exist. */
+  __device__ __forceinline__ void begin(const operand &o, int have, S absent, S *slot) {
+    const int k = first_step(o);
+#pragma unroll 1
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll 1
+      for (int e = 0; e < LINES; ++e) {
+        S *place = slot + to + d * 8 * LD + e * 32 * V;
+        const char *from = at + d * deep_bytes + e * line_bytes;
+        if (k + 8 * d >= have) {
+          for (int v = 0; v < V; ++v) place[v] = absent;
+        } else if (mask >> e & 1) {
+          if (HOW == SLICE_CONVERT)
+            *place = load_any<S>(from, 0, o.dtype);
+          else
+            copy_if<V * sizeof(S)>(true, place, from);
+        }
+      }
+    at += have * (deep_bytes / 8);
+  }
+
+  /* Part `part` of `parts` of a slice. */
+  __device__ __forceinline__ void copy(const operand &o, bool more, S *slot, int part, int parts) {
+    const unsigned which = more ? mask : 0;
+#pragma unroll
+    for (int n = 0; n < SHARE; ++n) {
+      const int d = n / LINES, e = n % LINES;
+      if (n * parts / SHARE != part) continue;
+      S *place = slot + to + d * 8 * LD + e * 32 * V;
+      const char *from = at;
+      if (d > 0) from += d * deep_bytes;
+      from += HOW == SLICE_VECTORS ? e * 512 : e * line_bytes;
+      copy_if<V * sizeof(S)>(which >> e & 1, place, from);
+    }
+    if (part == parts - 1) at += slice_bytes;
+  }
+
+  /* The same in two parts, through registers. */
+  __device__ __forceinline__ void fetch(const operand &o, bool more) {
+#pragma unroll
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll
+      for (int e = 0; e < LINES; ++e) {
+        held[d * LINES + e] = 0;
+        if (more && (mask >> e & 1))
+          held[d * LINES + e] = load_any<S>(at + d * deep_bytes + e * line_bytes, 0, o.dtype);
+      }
+    at += slice_bytes;
+  }
+  __device__ __forceinline__ void put(S *slot) const {
+#pragma unroll
+    for (int d = 0; d < DEEP; ++d)
+#pragma unroll
+      for (int e = 0; e < LINES; ++e) slot[to + d * 8 * LD + e * 32 * V] = held[d * LINES + e];
+  }
+};
+
+/* ---- Engines: which thread has which elements of a tile, and how they are multiplied ---- */
+
+/* Four neighbours from shared memory, in vectors of 16 bytes. */
+GPURED__DEV void load_four(float *x, const float *p) {
+  const float4 q = *(const float4 *)p;
+  x[0] = q.x, x[1] = q.y, x[2] = q.z, x[3] = q.w;
+}
+GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
+  const ulonglong2 a = *(const ulonglong2 *)p, b = *(const ulonglong2 *)(p + 2);
+  x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
+}
+/*
+ * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all
+ * of them a thread's warp has rows 32 w ... of each half of the tile, w = warp % 2, so that the
+ * first steps of a fold are cheap: slots i and i + 4 are 64 rows apart, two warps 32.
+ */
+
+/*
+ * One fma for each thread, element and step. A thread has 8 rows (4 neighbours twice) by TN columns
+ * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
+ * different vectors.
+ */
+template <int A, int TN, int BK_, int AHEAD_, int STAGES_>
+struct fma_engine {
+  typedef typename acc<A>::T T;
+  typedef T S;
+  enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
+  enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
+  /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows
+   * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
+  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8, HOLD = 1 };
+  T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
+
+  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4; }
+  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i % 4; }
+  /* A thread's columns begin in one of 16 places. */
+  GPURED__DEV int place() {
+    return (int)threadIdx.x / 64 * 4 + ((int)threadIdx.x >> 4 & 1) * 2 + (int)threadIdx.x % 2;
+  }
+  GPURED__DEV int column(int place, int j) {
+    return place / 4 * (4 * TN) + place % 4 * 4 + j / 4 * 16 + j % 4;
+  }
+  __device__ __forceinline__ T &value(int i, int j) { return c[i][j]; }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+#pragma unroll
+      for (int j = 0; j < TN; ++j) c[i][j] = 0;
+  }
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void load(const S *left, const S *right, int step) {
+    const int which = step % (1 + AHEAD);
+    left += step * LEFT + row();
+    right += step * RIGHT + column(place(), 0);
+    load_four(&a[which][0], left);
+    load_four(&a[which][4], left + 64);
+#pragma unroll
+    for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 16 * q);
+  }
+  /* Multiplies what is there for `step`; the operands of `next` come meanwhile. Without AHEAD those
+   * of `step` are read first, and other warps fill the time. */
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
+    const int which = step % (1 + AHEAD);
+    load<LEFT, RIGHT>(left, right, AHEAD ? next : step);
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+#pragma unroll
+      for (int j = 0; j < TN; ++j) c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
+  }
+};
+
+/*
+ * c += a b for 16 rows, 8 columns and 4 steps, four fma in ascending k for each element. In lane
+ * 4g + t: a[0] (row g, step t), a[1] (row g + 8), b (step t, column g); c[0], c[1] (row g, columns
+ * 2t, 2t + 1), c[2], c[3] (row g + 8).
+ */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+GPURED__DEV void multiply_four(double *c, const double *a, const double *b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+      : "+d"(c[0]), "+d"(c[1])
+      : "d"(a[0]), "d"(*b));
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+      : "+d"(c[2]), "+d"(c[3])
+      : "d"(a[1]), "d"(*b));
+#else
+  const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const double top = __shfl_sync(0xffffffffu, a[0], lane / 4 * 4 + k);
+    const double low = __shfl_sync(0xffffffffu, a[1], lane / 4 * 4 + k);
+    const double b0 = __shfl_sync(0xffffffffu, *b, lane % 4 * 8 + k);
+    const double b1 = __shfl_sync(0xffffffffu, *b, lane % 4 * 8 + 4 + k);
+    c[0] = fused(top, b0, c[0]);
+    c[1] = fused(top, b1, c[1]);
+    c[2] = fused(low, b0, c[2]);
+    c[3] = fused(low, b1, c[3]);
+  }
+#endif
+}
+#endif
+
+/* The same for 4 P steps: a[2p], a[2p + 1] and b[p] are those of steps 4p ... 4p + 3. */
+template <int P>
+GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (P == 4)
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, "
+        "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4 % (2 * P)]), "d"(a[5 % (2 * P)]),
+          "d"(a[6 % (2 * P)]), "d"(a[7 % (2 * P)]), "d"(b[0]), "d"(b[1]), "d"(b[2 % P]),
+          "d"(b[3 % P]));
+  else
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+#pragma unroll
+  for (int p = 0; p < P; ++p) multiply_four(c, a + 2 * p, b + p);
+#endif
+}
+
+/* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
+ * to the unit. What an instruction has read is replaced at once by what comes next. */
+template <class S_>
+struct mma_engine {
+  typedef double T;
+  typedef S_ S;
+  enum { P = 2, W = 128, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
+  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, HOLD = 0 };
+  double c[4][4][4], a[4][2 * P], b[4][P];
+
+  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 32 / 4; }
+  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i / 2 % 2 * 16 + i % 2 * 8; }
+  GPURED__DEV int place() { return (int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 4; }
+  GPURED__DEV int column(int place, int j) {
+    return place / 4 * 32 + place % 4 * 2 + j / 2 * 8 + j % 2;
+  }
+  __device__ __forceinline__ double &value(int i, int j) {
+    return c[i / 2][j / 2][i % 2 * 2 + j % 2];
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) c[i / 16][i / 4 % 4][i % 4] = 0;
+  }
+  GPURED__DEV double widened(double x) { return x; }
+  GPURED__DEV double widened(float x) { return wide(x); }
+  template <int LEFT>
+  __device__ __forceinline__ void load_left(const S *left, int step, int i) {
+    left += (4 * P * step + (int)threadIdx.x % 4) * LEFT + row() + row_slot(2 * i);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      a[i][2 * p] = widened(left[4 * p * LEFT]);
+      a[i][2 * p + 1] = widened(left[4 * p * LEFT + 8]);
+    }
+  }
+  template <int RIGHT>
+  __device__ __forceinline__ void load_right(const S *right, int step, int j) {
+    right += (4 * P * step + (int)threadIdx.x % 4) * RIGHT + (int)threadIdx.x / 64 * 32 +
+             (int)threadIdx.x % 32 / 4 + 8 * j;
+#pragma unroll
+    for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * RIGHT]);
+  }
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void load(const S *left, const S *right, int step) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      load_left<LEFT>(left, step, i);
+      load_right<RIGHT>(right, step, i);
+    }
+  }
+  template <int LEFT, int RIGHT>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int, int next) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        multiply_f64<P>(c[i][j], a[i], b[j]);
+        if (i == 3) load_right<RIGHT>(right, next, j);
+      }
+      load_left<LEFT>(left, next, i);
+    }
+  }
+};
+
+/* ---- What becomes of a finished tile ---- */
+
+/* 16 threads have a column: thread q its rows q, q + 16, ..., q + 112. */
+enum { COLUMN_ROWS = GPURED__GEMM_BLOCK / 16 };
+
+template <class T>
+struct column_values {
+  T v[COLUMN_ROWS];
+  int rows;   /* of the block */
+  int64_t at; /* where a partial of this column goes */
+  bool exists;
+};
+
+GPURED__DEV int my_row(int i) { return (int)threadIdx.x % 16 + 16 * i; }
+
+/* The one that is of the accumulator's type: the host narrows, as flags here might flush. */
+GPURED__DEV double of_two(double x, float, double) { return x; }
+GPURED__DEV float of_two(double, float x, float) { return x; }
+GPURED__DEV uint64_t of_two(double, float, uint64_t) { return 1; }
+
+GPURED__DEV float magnitude(float x) { return __uint_as_float(bits_of(x) & 0x7fffffffu); }
+GPURED__DEV double magnitude(double x) {
+  return __longlong_as_double((long long)(bits_of(x) << 1 >> 1));
+}
+GPURED__DEV uint64_t magnitude(uint64_t x) { return (int64_t)x < 0 ? 0u - x : x; }
+
+template <class T>
+GPURED__DEV T bias_at(const char *bias, int64_t i) {
+  return bias ? ((const T *)bias)[i] : (T)0;
+}
+
+/* docs/ORDER.md section 7.2. */
+template <class T>
+GPURED__DEV T finished(const product &g, T t, T row_bias, T column_bias) {
+  const T alpha = of_two(g.ep.alpha, g.narrow_alpha, T());
+  const bool has_first = (g.ep.rows_first ? g.row_bias : g.column_bias) != NULL;
+  const bool has_second = (g.ep.rows_first ? g.column_bias : g.row_bias) != NULL;
+  if (has_first)
+    t = fused(alpha, t, g.ep.rows_first ? row_bias : column_bias);
+  else if (g.ep.scaled)
+    t = mul(alpha, t);
+  if (has_second) t = add(t, g.ep.rows_first ? column_bias : row_bias);
+  if (g.ep.map == GPURED_MAP_SQUARE) t = mul(t, t);
+  if (g.ep.map == GPURED_MAP_ABS) t = magnitude(t);
+  return t;
+}
+GPURED__DEV uint64_t finished(const product &g, uint64_t t, uint64_t, uint64_t) {
+  if (g.ep.map == GPURED_MAP_SQUARE) return t * t;
+  if (g.ep.map == GPURED_MAP_ABS && g.ep.is_signed) return magnitude(t);
+  return t;
+}
+
+template <class T>
+GPURED__DEV T entered(const outcome &r, T v) {
+  typedef decltype(bits_of(v)) U;
+  if (r.enter == GPURED__SQUARE) v = mul(v, v);
+  if (r.enter == GPURED__ABS) v = magnitude(v);
+  set_bits(&v, (U)(bits_of(v) ^ (U)r.flip));
+  return v;
+}
+
+template <class T>
+struct local_arg {
+  T v;
+  int i;
+};
+
+/* The fold by halving stride over a block's rows; the first of the 16 threads has the result. */
+template <int K, class T>
+GPURED__DEV T fold_rows(T *x) {
+#pragma unroll
+  for (int h = COLUMN_ROWS / 2; h > 0; h /= 2)
+#pragma unroll
+    for (int i = 0; i < h; ++i) x[i] = combined<K>(x[i], x[i + h]);
+  return folded<K>(0xffffffffu, x[0]);
+}
+
+template <int K, class T>
+GPURED__DEV void reduce_fold(const column_values<T> &c, const outcome &r) {
+  typedef decltype(bits_of(T())) U;
+  T x[COLUMN_ROWS];
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i) {
+    set_neutral<K>(&x[i]);
+    if (my_row(i) < c.rows) x[i] = entered(r, c.v[i]);
+  }
+  T y = fold_rows<K>(x);
+  set_bits(&y, (U)(bits_of(y) ^ (U)r.flip));
+  if (c.exists && threadIdx.x % 16 == 0) ((T *)r.first)[c.at] = y;
+}
+
+template <class T>
+GPURED__DEV void reduce_arg(const column_values<T> &c, const outcome &r) {
+  local_arg<T> best, x;
+  best.v = entered(r, c.v[0]);
+  best.i = my_row(0);
+  if (best.i >= c.rows) {
+    best.v = lowest(T());
+    best.i = INT32_MAX;
+  }
+#pragma unroll
+  for (int i = 1; i < COLUMN_ROWS; ++i) {
+    x.v = entered(r, c.v[i]);
+    if (my_row(i) < c.rows && beats(x.v, best.v)) {
+      best.v = x.v;
+      best.i = my_row(i);
+    }
+  }
+#pragma unroll
+  for (int h = 8; h > 0; h /= 2) {
+    x.v = __shfl_xor_sync(0xffffffffu, best.v, h);
+    x.i = __shfl_xor_sync(0xffffffffu, best.i, h);
+    if (beats(x.v, best.v) || (!beats(best.v, x.v) && x.i < best.i)) best = x;
+  }
+  if (!c.exists || threadIdx.x % 16 != 0) return;
+  typedef decltype(bits_of(T())) U;
+  set_bits(&best.v, (U)(bits_of(best.v) ^ (U)r.flip));
+  ((T *)r.first)[c.at] = best.v;
+  ((int32_t *)r.second)[c.at] = best.i;
+}
+
+template <class T>
+GPURED__DEV void reduce_pair(const column_values<T> &c, const outcome &r) {
+  T x[COLUMN_ROWS], m = lowest(T()), s = 1;
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i)
+    if (my_row(i) < c.rows) m = greater_of(m, c.v[i]);
+#pragma unroll
+  for (int h = 8; h > 0; h /= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, h));
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i) {
+    x[i] = nothing(T());
+    if (my_row(i) < c.rows && is_finite(m)) x[i] = exponential(sub(c.v[i], m));
+  }
+  x[0] = fold_rows<K_ADD>(x);
+  if (is_finite(m)) s = x[0];
+  if (!c.exists || threadIdx.x % 16 != 0) return;
+  ((T *)r.first)[c.at] = m;
+  ((T *)r.second)[c.at] = s;
+}
+GPURED__DEV void reduce_pair(const column_values<uint64_t> &, const outcome &) {}
+
+template <class T>
+GPURED__DEV void store_values(const product &g, const column_values<T> &c, int64_t c_at) {
+  char *to = g.c + c_at * size_of(g.c_dtype);
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i)
+    if (c.exists && my_row(i) < c.rows)
+      store_any(to + my_row(i) * g.c_row * size_of(g.c_dtype), g.c_dtype, c.v[i]);
+}
+
+/* ---- The same, whole blocks of floats in registers ---- */
+
+/*
+ * Without the way through shared memory: a thread combines its own rows first (for sums only slots
+ * i and i + 4, 64 rows apart), two warps exchange half of their columns (32 rows apart), then lanes
+ * do, so that the work halves at every step; at the end a thread has one column.
+ */
+template <class T>
+GPURED__DEV T from_lane(T x, int distance) {
+  return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+/* NaN by a comparison: one instruction, where is_nan is two on bits. */
+GPURED__DEV bool is_unordered(float x) {
+  int r;
+  asm("{ .reg .pred p; setp.nan.f32 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(r) : "f"(x));
+  return r != 0;
+}
+GPURED__DEV bool is_unordered(double x) {
+  int r;
+  asm("{ .reg .pred p; setp.nan.f64 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(r) : "d"(x));
+  return r != 0;
+}
+
+/* A row, or none. */
+struct row_number {
+  int i;
+};
+GPURED__DEV row_number from_lane(row_number x, int distance) {
+  x.i = __shfl_xor_sync(0xffffffffu, x.i, distance);
+  return x;
+}
+template <int K>
+GPURED__DEV row_number combined(row_number a, row_number b) {
+  return b.i < a.i ? b : a;
+}
+
+/* C columns of R values among lanes `LANE` apart: each keeps half of the columns. */
+template <int K, int C, int R, int LANE, class N>
+GPURED__DEV void halve(N *x, int *slot) {
+  const bool upper = ((int)threadIdx.x & LANE) != 0;
+  if (C > 1) {
+#pragma unroll
+    for (int i = 0; i < C / 2 * R; ++i) {
+      const N other = x[i + C / 2 * R], sent = upper ? x[i] : other, kept = upper ? other : x[i];
+      x[i] = combined<K>(kept, from_lane(sent, LANE));
+    }
+    *slot += upper ? C / 2 : 0;
+  } else {
+#pragma unroll
+    for (int i = 0; i < R; ++i) x[i] = combined<K>(x[i], from_lane(x[i], LANE));
+  }
+}
+
+/* The same between two warps, by way of shared memory. */
+template <int K, int C, int R, class N>
+GPURED__DEV void halve_warps(N *x, int *slot, N *shared) {
+  const bool upper = threadIdx.x / 32 % 2 != 0;
+#pragma unroll
+  for (int i = 0; i < C / 2 * R; ++i) {
+    const N other = x[i + C / 2 * R];
+    shared[i * GEMM_THREADS + threadIdx.x] = upper ? x[i] : other;
+    x[i] = upper ? other : x[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < C / 2 * R; ++i)
+    x[i] = combined<K>(x[i], shared[i * GEMM_THREADS + (threadIdx.x ^ 32)]);
+  __syncthreads();
+  *slot += upper ? C / 2 : 0;
+}
+
+/* The last two steps inside a thread, of C columns of 4 values. */
+template <int K, int C, class N>
+GPURED__DEV void fold_four(N *x) {
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+    x[c] =
+        combined<K>(combined<K>(x[4 * c], x[4 * c + 2]), combined<K>(x[4 * c + 1], x[4 * c + 3]));
+}
+
+/* From R values of each of AT_ONCE columns to one of one column: x[0]. Returns which. */
+template <int K, class E, int R, class N>
+GPURED__DEV int fold_tile(N *x, char *memory) {
+  enum { C = E::AT_ONCE, X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
+  int slot = 0;
+  halve_warps<K, C, R>(x, &slot, (N *)memory);
+  if (R == 4 && !LATE) fold_four<K, C / 2>(x);
+  halve<K, C / 2, Q, X>(x, &slot);
+  halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 2>(x, &slot);
+  halve<K, (C / 8 > 1 ? C / 8 : 1), Q, X / 4>(x, &slot);
+  if (LATE) fold_four<K, 1>(x);
+  return slot;
+}
+
+/* Where the column of a slot has its partial; -1: nowhere, or another thread stores it. */
+template <class E>
+GPURED__DEV int64_t partial_of(const product &g, const tile_place &here, int slot) {
+  const int64_t j = here.column + E::column(E::place(), slot);
+  const int twice = E::AT_ONCE >= 16 ? 0 : E::FIRST_XOR / 4 * (E::AT_ONCE == 8 ? 1 : 3);
+  if (j >= g.columns || ((int)threadIdx.x & twice)) return -1;
+  return (here.item * g.blocks + here.block) * g.columns + j;
+}
+
+template <class E>
+GPURED__DEV void finish_values(const product &g, const tile_place &here, E &engine) {
+  typedef typename E::T T;
+  const int64_t row = here.item * g.rows + here.block * GPURED__GEMM_BLOCK + E::row();
+  T rows[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) rows[i] = bias_at<T>(g.row_bias, row + E::row_slot(i));
+#pragma unroll
+  for (int j = 0; j < E::COLUMNS; ++j) {
+    const int64_t column = here.column + E::column(E::place(), j);
+    const T bias =
+        bias_at<T>(g.column_bias, here.item * g.columns + (column < g.columns ? column : 0));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) engine.value(i, j) = finished(g, engine.value(i, j), rows[i], bias);
+  }
+}
+
+/* Values that enter a sum, from column slot `first` on: f(value) of slots i and i + 4 meet at once.
+ * The sum of a column, and which: */
+template <class E, class T, class F>
+GPURED__DEV T sum_tile(E &engine, int first, int *slot, char *memory, const F &f) {
+  T x[4 * E::AT_ONCE];
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      x[4 * j + i] = add(f(engine.value(i, first + j), j), f(engine.value(i + 4, first + j), j));
+  *slot = first + fold_tile<K_ADD, E, 4>(x, memory);
+  return x[0];
+}
+
+template <class E, class T>
+GPURED__DEV T entered_sum(E &engine, const outcome &o, int first, int *slot, char *memory) {
+  if (o.enter == GPURED__SQUARE)
+    return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return mul(v, v); });
+  if (o.enter == GPURED__ABS)
+    return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return magnitude(v); });
+  return sum_tile<E, T>(engine, first, slot, memory, [](T v, int) { return v; });
+}
+
+/* The greatest of each of AT_ONCE columns after the bits have been masked and flipped. */
+template <class E, class T, class U>
+GPURED__DEV T greatest_of_tile(E &engine, int first, int *slot, char *memory, U keep, U flip) {
+  T x[E::AT_ONCE];
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      T v = engine.value(i, first + j);
+      set_bits(&v, (bits_of(v) & keep) ^ flip);
+      x[j] = i == 0 ? v : greater_of(x[j], v);
+    }
+  }
+  *slot = first + fold_tile<K_MAX, E, 1>(x, memory);
+  return x[0];
+}
+
+/* The greatest of AT_ONCE columns, as every thread needs them for its own; and this thread's
+ * one. */
+template <class E, class T, class U>
+GPURED__DEV T share_greatest(E &engine, int first, T *m, char *memory, U flip) {
+  T *shared = (T *)memory;
+  int slot;
+  const T mine = greatest_of_tile<E, T, U>(engine, first, &slot, memory, (U) ~(U)0, flip);
+  shared[E::column(E::place(), slot)] = mine;
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j) m[j] = shared[E::column(E::place(), first + j)];
+  __syncthreads();
+  return mine;
+}
+
+/* The first row that holds the greatest value, or a NaN: where there is one, the greatest is
+ * NaN. */
+template <class E, class T, class U>
+GPURED__DEV local_arg<T> arg_of_tile(E &engine, int first, int *slot, char *memory, U flip) {
+  T m[E::AT_ONCE];
+  row_number x[E::AT_ONCE];
+  local_arg<T> y;
+  y.v = share_greatest<E, T, U>(engine, first, m, memory, flip);
+#pragma unroll
+  for (int j = 0; j < E::AT_ONCE; ++j) {
+    set_bits(&m[j], (U)(bits_of(m[j]) ^ flip));
+    x[j].i = INT32_MAX;
+#pragma unroll
+    for (int i = 7; i >= 0; --i) {
+      const T v = engine.value(i, first + j);
+      if (equal(v, m[j]) || is_unordered(v)) x[j].i = E::row_slot(i);
+    }
+    if (x[j].i != INT32_MAX) x[j].i += E::row();
+  }
+  *slot = first + fold_tile<K_ARG, E, 1>(x, memory);
+  y.i = x[0].i;
+  return y;
+}
+
+/* The pair (m, s) of a column. */
+template <class E, class T, class U>
+GPURED__DEV pair_node<T> pair_of_tile(E &engine, int first, int *slot, char *memory) {
+  T m[E::AT_ONCE];
+  pair_node<T> y;
+  y.m = share_greatest<E, T, U>(engine, first, m, memory, (U)0);
+  y.s = sum_tile<E, T>(engine, first, slot, memory,
+                       [&](T v, int j) { return exponential(sub(v, m[j])); });
+  if (!is_finite(y.m)) y.s = 1;
+  return y;
+}
+
+/* Result o of AT_ONCE columns from slot `first` on. */
+template <class E>
+GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const outcome &o,
+                                E &engine, int first, char *memory) {
+  typedef typename E::T T;
+  typedef decltype(bits_of(T())) U;
+  const U keep = o.enter == GPURED__ABS ? (U) ~(U)0 >> 1 : (U) ~(U)0, flip = (U)o.flip;
+  int slot = 0, row = 0;
+  T y, more = 0;
+  if (o.kind == K_ADD) {
+    y = entered_sum<E, T>(engine, o, first, &slot, memory);
+  } else if (o.kind == K_MAX) {
+    y = greatest_of_tile<E, T, U>(engine, first, &slot, memory, keep, flip);
+  } else if (o.kind == K_ARG) {
+    const local_arg<T> best = arg_of_tile<E, T, U>(engine, first, &slot, memory, flip);
+    y = best.v;
+    row = best.i;
+  } else {
+    const pair_node<T> pair = pair_of_tile<E, T, U>(engine, first, &slot, memory);
+    y = pair.m;
+    more = pair.s;
+  }
+  const int64_t at = partial_of<E>(g, here, slot);
+  if (at < 0) return;
+  set_bits(&y, (U)(bits_of(y) ^ flip));
+  ((T *)o.first)[at] = y;
+  if (o.kind == K_ARG) ((int32_t *)o.second)[at] = row;
+  if (o.kind == K_LSE) ((T *)o.second)[at] = more;
+}
+
+template <class E>
+GPURED__DEV void use_whole_tile(const product &g, const tile_place &here, E &engine, char *memory) {
+  if (g.row_bias || g.column_bias || g.ep.scaled || g.ep.map) finish_values(g, here, engine);
+#pragma unroll 1
+  for (int r = 0; r < g.count; ++r)
+#pragma unroll
+    for (int first = 0; first < E::COLUMNS; first += E::AT_ONCE)
+      reduce_columns(g, here, g.results[r], engine, first, memory);
+}
+
+template <class E>
+GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine, char *memory) {
+  typedef typename E::T T;
+  T *strips = (T *)memory;
+  T bias[COLUMN_ROWS];
+  column_values<T> c;
+  const int64_t row = here.block * GPURED__GEMM_BLOCK, left = g.rows - row;
+  const int64_t c_item =
+      gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__PRODUCT) + row * g.c_row;
+  c.rows = left < GPURED__GEMM_BLOCK ? (int)left : GPURED__GEMM_BLOCK;
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i) {
+    const int mine = my_row(i) < c.rows ? my_row(i) : 0;
+    bias[i] = bias_at<T>(g.row_bias, here.item * g.rows + row + mine);
+  }
+#pragma unroll 1
+  for (int s = 0; s < E::COLUMNS; ++s) {
+    T *strip = strips + s % 2 * STRIP_COLUMNS * E::STRIP;
+    const int which = (int)threadIdx.x / 16;
+    const int64_t j = here.column + E::column(which, s);
+#pragma unroll
+    for (int j = 0; j < E::COLUMNS; ++j)
+      if (j == s)
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          strip[E::place() * E::STRIP + E::row() + E::row_slot(i)] = engine.value(i, j);
+    __syncthreads(); /* enough for two strips in turn */
+    c.exists = j < g.columns;
+    c.at = (here.item * g.blocks + here.block) * g.columns + j;
+    const T column_bias = bias_at<T>(g.column_bias, here.item * g.columns + (c.exists ? j : 0));
+#pragma unroll
+    for (int i = 0; i < COLUMN_ROWS; ++i)
+      c.v[i] = finished(g, strip[which * E::STRIP + my_row(i)], bias[i], column_bias);
+    if (g.c) store_values(g, c, c_item + j * g.c_column);
+#pragma unroll 1
+    for (int r = 0; r < g.count; ++r) {
+      const outcome &o = g.results[r];
+      if (o.kind == K_ADD) reduce_fold<K_ADD>(c, o);
+      if (o.kind == K_MAX) reduce_fold<K_MAX>(c, o);
+      if (o.kind == K_ARG) reduce_arg(c, o);
+      if (o.kind == K_LSE) reduce_pair(c, o);
+    }
+  }
+}
+
+/* ---- The kernel ---- */
+
+/* Before sm_80 copies are not asynchronous, and memory is small. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+enum { GEMM_MAJOR = 7 };
+#else
+enum { GEMM_MAJOR = 8 };
+#endif
+
+/* The ring: its slices, the distance of steps in them, its bytes. */
+template <class E>
+struct ring_of {
+  static constexpr __host__ __device__ int stages(int major) { return major >= 8 ? E::STAGES : 2; }
+  static constexpr __host__ __device__ int pad(int major) { return major >= 8 ? E::PAD : 0; }
+  static constexpr __host__ __device__ int left(int major) {
+    return GPURED__GEMM_BLOCK + pad(major);
+  }
+  static constexpr __host__ __device__ int right(int major) { return E::W + pad(major); }
+  static constexpr __host__ __device__ size_t bytes(int major) {
+    return (size_t)stages(major) * E::BK * (left(major) + right(major)) * sizeof(typename E::S);
+  }
+};
+
+/* The first slices of a tile on their way. */
+template <int STAGES, int BK, int SLOT, int OTHER, class S, class L, class R>
+GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S *ring) {
+  if (count > 0) {
+    const int have = (int)(g.depth - (count - 1) * BK);
+    left.begin(g.left, have, nothing(S()), ring);
+    right.begin(g.right, have, (S)0, ring + OTHER);
+  }
+  copies_commit();
+  for (int i = 1; i < STAGES - 1; ++i) {
+    S *slot = ring + i * SLOT;
+    if (L::CONVERTS) {
+      left.fetch(g.left, i < count);
+      right.fetch(g.right, i < count);
+      left.put(slot);
+      right.put(slot + OTHER);
+    } else {
+      left.copy(g.left, i < count, slot, 0, 1);
+      right.copy(g.right, i < count, slot + OTHER, 0, 1);
+    }
+    copies_commit();
+  }
+}
+
+template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT>
+static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
+    gemm_tiles(const __grid_constant__ product g) {
+  typedef typename E::S S;
+  enum { STAGES = ring_of<E>::stages(GEMM_MAJOR), BK = E::BK };
+  enum { LEFT = ring_of<E>::left(GEMM_MAJOR), RIGHT = ring_of<E>::right(GEMM_MAJOR) };
+  enum { SLOT = BK * (LEFT + RIGHT), OTHER = BK * LEFT, CONVERT = LEFT_HOW == SLICE_CONVERT };
+  extern __shared__ uint4 gemm_memory[];
+  S *const ring = (S *)gemm_memory;
+  for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
+    const tile_place here = find_tile(g, tile, E::W);
+    const int64_t count = (g.depth + BK - 1) / BK;
+    slices<S, GPURED__GEMM_BLOCK, BK, LEFT, LEFT_HOW, E::HOLD> left;
+    slices<S, E::W, BK, RIGHT, RIGHT_HOW, E::HOLD> right;
+    E engine;
+    left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
+               here.block * GPURED__GEMM_BLOCK, g.rows);
+    right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
+                here.column, g.columns);
+    engine.clear();
+    fill_ring<STAGES, BK, SLOT, OTHER>(g, count, left, right, ring);
+    copies_wait_but<STAGES - 2>();
+    __syncthreads();
+    if (E::AHEAD && count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
+    S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
+#pragma unroll 1
+    for (int64_t i = 0; i < count; ++i) {
+      S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
+      const bool more = i + STAGES - 1 < count;
+#pragma unroll
+      for (int step = 0; step < E::STEPS; ++step) {
+        const bool last = step + 1 == E::STEPS, far = last && E::AHEAD;
+        if (step == 0 && !E::AHEAD) {
+          copies_wait_but<STAGES - 2>();
+          __syncthreads();
+        }
+        if (!CONVERT) {
+          left.copy(g.left, more, spare, step, E::STEPS);
+          right.copy(g.right, more, spare + OTHER, step, E::STEPS);
+        } else if (step == 0) {
+          left.fetch(g.left, more);
+          right.fetch(g.right, more);
+        }
+        if (last && CONVERT) {
+          left.put(spare);
+          right.put(spare + OTHER);
+        }
+        if (last) copies_commit();
+        if (far) {
+          copies_wait_but<STAGES - 2>();
+          __syncthreads();
+        }
+        engine.template multiply<LEFT, RIGHT>(far ? next : now, (far ? next : now) + OTHER, step,
+                                              last ? 0 : step + 1);
+      }
+      spare = now;
+      now = next;
+    }
+    copies_wait();
+    __syncthreads();
+    bool done = false;
+    if constexpr (E::QUICK) {
+      done = !g.c && (here.block + 1) * GPURED__GEMM_BLOCK <= g.rows;
+      if (done) use_whole_tile(g, here, engine, (char *)gemm_memory);
+    }
+    if (!done) use_strips(g, here, engine, (char *)gemm_memory);
+    __syncthreads();
+  }
+}
+
+/* ============================================================================================== */
+/* 13  GEMM-reduce: the short road, and the last steps                                            */
+/* ============================================================================================== */
+/*
+ * Sum and mean without a map read each operand once (docs/ORDER.md section 7.4): section 7 sums the
+ * left one, the kernels here multiply the sums by the right one in Dot's order. A lane of a block
+ * is one thread's, as in sections 4 to 7, so that the blocks of a column come in any layout: rows
+ * of columns (dot_across; dot_short where a column is one block), columns that lie together
+ * (dot_along), or any strides (dot_any). Each begins while the kernel before it ends.
+ */
+struct dots {
+  int64_t items, columns, depth;
+  operand right;
+  const char *weights; /* [items][depth], the accumulator's type */
+  char *out;           /* [items][columns], likewise */
+  int batch_count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+  int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
+  int groups_log2;              /* dot_along: groups of threads for a column */
+};
+
+GPURED__DEV int64_t right_offset(const dots &d, int64_t item) {
+  return gpured__item_offset(d.batch, d.batch_count, item, GPURED__RIGHT);
+}
+
+enum { DOT_THREADS = 256, DOT_LEVELS = 48 };
+
+/* Half a warp for each column. */
+template <int A>
+static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  const int lane = (int)threadIdx.x % GPURED__LANES;
+  const unsigned mask = 0xffffu << (threadIdx.x % 32 / 16 * 16);
+  const int64_t halves = DOT_THREADS / GPURED__LANES, jobs = d.items * d.columns;
+  T stack[DOT_LEVELS];
+  after_launch_before();
+  for (int64_t s = blockIdx.x * halves + threadIdx.x / GPURED__LANES; s < jobs;
+       s += gridDim.x * halves) {
+    const int64_t item = s / d.columns, j = s % d.columns, base = right_offset(d, item);
+    const T *u = (const T *)d.weights + item * d.depth;
+    int64_t count = 0;
+    for (int64_t k0 = 0; k0 < d.depth; k0 += GPURED__BLOCK, ++count) {
+      T a = nothing(T());
+#pragma unroll 4
+      for (int64_t k = k0 + lane; k < k0 + GPURED__BLOCK && k < d.depth; k += GPURED__LANES) {
+        const T x =
+            load_any<T>(d.right.data, base + k * d.right.along + j * d.right.across, d.right.dtype);
+        a = k < k0 + GPURED__LANES ? mul(u[k], x) : fused(u[k], x, a);
+      }
+      push<K_ADD>(stack, 1, count, a);
+    }
+    const T y = folded<K_ADD>(mask, closed<K_ADD>(stack, 1, count));
+    if (lane == 0) ((T *)d.out)[s] = d.depth > 0 ? y : (T)0;
+  }
+}
+
+/* Columns side by side: a thread has one lane of V of them, and of 2^blocks_log2 blocks; what
+ * several threads have of a column meets in shared memory. */
+enum { ACROSS_THREADS = 512, ACROSS_BATCH = 4 };
+
+template <int A, int D, int V>
+GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc<A>::T *u, int rows,
+                             typename acc<A>::T *a) {
+  typedef typename acc<A>::T T;
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = nothing(T());
+  for (int half = 0; half < GPURED__LANES; half += ACROSS_BATCH) {
+    uint4 raw[ACROSS_BATCH];
+    T w[ACROSS_BATCH];
+#pragma unroll
+    for (int r = 0; r < ACROSS_BATCH; ++r)
+      if ((half + r) * GPURED__LANES < rows) {
+        raw[r] = __ldg((const uint4 *)(base + (half + r) * GPURED__LANES * along));
+        w[r] = u[(half + r) * GPURED__LANES];
+      }
+#pragma unroll
+    for (int r = 0; r < ACROSS_BATCH; ++r)
+      if ((half + r) * GPURED__LANES < rows) {
+        T x[V];
+        unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          a[i] = half + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
+      }
+  }
+}
+
+template <int A, int D>
+static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 1)
+    dot_across(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  __shared__ T nodes[ACROSS_THREADS * V]; /* [deep][lane][across * V] */
+  const int across = 1 << d.across_log2, width = across * V, t = (int)threadIdx.x;
+  const int deep = ACROSS_THREADS / GPURED__LANES >> d.across_log2;
+  const int lane = t >> d.across_log2 & (GPURED__LANES - 1), mine = t / (across * GPURED__LANES);
+  const int64_t tiles = (d.columns + width - 1) / width, blocks = (int64_t)1 << d.blocks_log2;
+  T stack[V * DOT_LEVELS], a[V];
+  after_launch_before();
+  for (int64_t tile = blockIdx.x; tile < d.items * tiles; tile += gridDim.x) {
+    const int64_t item = tile / tiles, first = tile % tiles * width;
+    const int64_t j = first + (t & (across - 1)) * V;
+    const T *u = (const T *)d.weights + item * d.depth;
+    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE;
+    const int64_t along = d.right.along * SIZE;
+    int64_t count = 0, k = mine * blocks * GPURED__BLOCK;
+    const int64_t end = k + blocks * GPURED__BLOCK < d.depth ? k + blocks * GPURED__BLOCK : d.depth;
+    for (; k < end && j < d.columns; k += GPURED__BLOCK, ++count) {
+      const int64_t rows = end - k - lane;
+      lane_across<A, D, V>(base + (k + lane) * along, along, u + k + lane,
+                           rows < GPURED__BLOCK ? (int)rows : GPURED__BLOCK, a);
+      int level = 0;
+      for (; count >> level & 1; ++level)
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = add(stack[level * V + i], a[i]);
+#pragma unroll
+      for (int i = 0; i < V; ++i) stack[level * V + i] = a[i];
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      nodes[((mine * GPURED__LANES + lane) << d.across_log2) * V + (t & (across - 1)) * V + i] =
+          closed<K_ADD>(stack + i, V, count);
+    __syncthreads();
+    for (int h = 1; h < deep; h *= 2) { /* the tree over neighbours; what is missing is neutral */
+      if (mine % (2 * h) == 0)
+        for (int i = t % (across * GPURED__LANES); i < width * GPURED__LANES;
+             i += across * GPURED__LANES) {
+          T *x = nodes + mine * GPURED__LANES * width + i;
+          *x = add(*x, x[h * GPURED__LANES * width]);
+        }
+      __syncthreads();
+    }
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2) {
+      for (int i = t; i < h * width; i += ACROSS_THREADS)
+        nodes[i] = add(nodes[i], nodes[i + h * width]);
+      __syncthreads();
+    }
+    for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
+      ((T *)d.out)[item * d.columns + first + i] = nodes[i];
+    __syncthreads();
+  }
+}
+
+/* Columns side by side of at most one block: a thread has V of them whole. */
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / (int)sizeof(T), BATCH = 8 };
+  const int64_t width = d.columns / V, total = d.items * width, along = d.right.along * SIZE;
+  T a[GPURED__LANES][V], x[V];
+  after_launch_before();
+  for (int64_t s = (int64_t)blockIdx.x * DOT_THREADS + threadIdx.x; s < total;
+       s += (int64_t)gridDim.x * DOT_THREADS) {
+    const int64_t item = s / width, j = s % width * V;
+    const T *u = (const T *)d.weights + item * d.depth;
+    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE;
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES; ++l)
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[l][i] = nothing(T());
+    for (int k = 0; k < d.depth; k += GPURED__LANES)
+#pragma unroll
+      for (int half = 0; half < GPURED__LANES; half += BATCH) {
+        uint4 raw[BATCH];
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r)
+          if (k + half + r < d.depth) raw[r] = load_strip(base + (k + half + r) * along, V * SIZE);
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r) {
+          if (k + half + r >= d.depth) continue;
+          unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+          const T w = u[k + half + r];
+#pragma unroll
+          for (int i = 0; i < V; ++i)
+            a[half + r][i] = k == 0 ? mul(w, x[i]) : fused(w, x[i], a[half + r][i]);
+        }
+      }
+#pragma unroll
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2)
+#pragma unroll
+      for (int l = 0; l < h; ++l)
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[l][i] = add(a[l][i], a[l + h][i]);
+#pragma unroll
+    for (int i = 0; i < V; ++i) ((T *)d.out)[item * d.columns + j + i] = a[0][i];
+  }
+}
+
+/* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16
+ * lanes is 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS, 3) dot_along(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, GROUPS = 32 / SIZE, BATCH = 8 };
+  const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
+  const int group = t / SIZE & (groups - 1), mine = t / SIZE >> d.groups_log2;
+  const int64_t each = GROUPS >> d.groups_log2, jobs = d.items * d.columns;
+  T stack[V * DOT_LEVELS], a[V], x[V];
+  after_launch_before();
+  for (int64_t first = (blockIdx.x * (int64_t)(DOT_THREADS / 32) + threadIdx.x / 32) * each;
+       first < jobs; first += gridDim.x * (int64_t)(DOT_THREADS / 32) * each) {
+    const int64_t s = first + mine, item = s / d.columns, j = s % d.columns;
+    const int64_t depth = s < jobs ? d.depth : 0;
+    const T *u = (const T *)d.weights + item * d.depth;
+    const char *base = d.right.data;
+    if (s < jobs) base += (right_offset(d, item) + j * d.right.across) * SIZE;
+    int64_t count = 0;
+    for (int64_t from = 0; from < d.depth; from += groups * GPURED__BLOCK, ++count) {
+      const int64_t k0 = from + group * GPURED__BLOCK + p * V;
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = nothing(T());
+#pragma unroll
+      for (int half = 0; half < GPURED__LANES; half += BATCH) {
+        uint4 raw[BATCH];
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r) {
+          const int64_t k = k0 + (half + r) * GPURED__LANES;
+          if (k < depth) raw[r] = __ldg((const uint4 *)(base + k * SIZE));
+        }
+#pragma unroll
+        for (int r = 0; r < BATCH; ++r) {
+          const int64_t k = k0 + (half + r) * GPURED__LANES;
+          if (k >= depth) continue;
+          unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+#pragma unroll
+          for (int i = 0; i < V; ++i)
+            a[i] = half + r == 0 ? mul(u[k + i], x[i]) : fused(u[k + i], x[i], a[i]);
+        }
+      }
+      for (int h = 1; h < groups; h *= 2)
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = add(a[i], from_below(0xffffffffu, a[i], h * SIZE));
+#pragma unroll
+      for (int i = 0; i < V; ++i) push<K_ADD>(stack + i, V, count, a[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = closed<K_ADD>(stack + i, V, count);
+    const T y = fold_lanes<K_ADD, SIZE, V>(a);
+    if (group == 0 && p == 0 && s < jobs) ((T *)d.out)[s] = y;
+  }
+}
+
+/* ---- Results ---- */
+
+/* What is done last, for each column of each item. */
+struct ending {
+  int64_t items, columns, blocks, rows;
+  int mean, scaled, which, dtype;
+  double alpha;
+  float narrow_alpha;
+  const char *values, *more;          /* sums or pairs; block indices and rows, or second halves */
+  const char *row_sums, *column_bias; /* [items], [items][columns], or NULL */
+  char *out;
+  int64_t out_stride;
+  int batch_count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+};
+
+enum { ENDING_THREADS = 256 };
+
+GPURED__DEV char *result_place(const ending &e, int64_t item, int64_t j) {
+  const int64_t at = gpured__item_offset(e.batch, e.batch_count, item, e.which) + j * e.out_stride;
+  return e.out + at * size_of(e.dtype);
+}
+
+GPURED__DEV uint64_t divided(uint64_t x, uint64_t) { return x; }
+template <class T>
+GPURED__DEV T divided(T x, T n) {
+  return quotient(x, n);
+}
+
+/* docs/ORDER.md section 7.4 from the dot product on; or just a mean from its sum. */
+template <class T>
+static __global__ void __launch_bounds__(ENDING_THREADS)
+    end_sums(const __grid_constant__ ending e) {
+  const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
+  after_launch_before();
+  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
+    const int64_t item = i / e.columns;
+    T t = ((const T *)e.values)[i];
+    if (e.scaled) t = mul(of_two(e.alpha, e.narrow_alpha, T()), t);
+    if (e.row_sums) t = add(t, ((const T *)e.row_sums)[item]);
+    if (e.column_bias) t = fused((T)e.rows, ((const T *)e.column_bias)[i], t);
+    if (e.mean) t = divided(t, (T)e.rows);
+    store_any(result_place(e, item, i % e.columns), e.dtype, t);
+  }
+}
+
+/* The index along the axis from the block that won and the row that won in it. */
+static __global__ void __launch_bounds__(ENDING_THREADS)
+    end_indices(const __grid_constant__ ending e) {
+  const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
+  after_launch_before();
+  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
+    const int64_t item = i / e.columns, j = i % e.columns, block = ((const int64_t *)e.values)[i];
+    const int32_t row = ((const int32_t *)e.more)[(item * e.blocks + block) * e.columns + j];
+    store_any(result_place(e, item, j), e.dtype, (uint64_t)(block * GPURED__GEMM_BLOCK + row));
+  }
+}
+
+/* Pairs of logsumexp: 32 columns, 16 threads for each with a run of 2^k blocks. */
+enum { PAIR_COLUMNS = 32, PAIR_RUNS = 16 };
+
+template <class T>
+static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
+    end_pairs(const __grid_constant__ ending e, const int run_log2) {
+  typedef pair_node<T> N;
+  __shared__ N nodes[PAIR_RUNS][PAIR_COLUMNS];
+  const int c = (int)threadIdx.x % PAIR_COLUMNS, run = (int)threadIdx.x / PAIR_COLUMNS;
+  const int64_t tiles = (e.columns + PAIR_COLUMNS - 1) / PAIR_COLUMNS;
+  N stack[DOT_LEVELS];
+  after_launch_before();
+  for (int64_t tile = blockIdx.x; tile < e.items * tiles; tile += gridDim.x) {
+    const int64_t item = tile / tiles, j = tile % tiles * PAIR_COLUMNS + c;
+    const int64_t first = (int64_t)run << run_log2, last = first + ((int64_t)1 << run_log2);
+    const int64_t end = last < e.blocks ? last : e.blocks;
+    int64_t count = 0;
+    for (int64_t b = first; b < end && j < e.columns; ++b, ++count) {
+      const int64_t at = (item * e.blocks + b) * e.columns + j;
+      N x;
+      x.m = ((const T *)e.values)[at];
+      x.s = ((const T *)e.more)[at];
+      push<K_LSE>(stack, 1, count, x);
+    }
+    nodes[run][c] = closed<K_LSE>(stack, 1, count);
+    __syncthreads();
+    for (int h = 1; h < PAIR_RUNS; h *= 2) {
+      if (run % (2 * h) == 0 && (int64_t)(run + h) << run_log2 < e.blocks)
+        nodes[run][c] = combined<K_LSE>(nodes[run][c], nodes[run + h][c]);
+      __syncthreads();
+    }
+    if (run == 0 && j < e.columns) {
+      const N y = nodes[0][c];
+      store_any(result_place(e, item, j), e.dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
+    }
+    __syncthreads();
+  }
+}
+
+/* ============================================================================================== */
+/* 14  GEMM-reduce: what the host does                                                            */
+/* ============================================================================================== */
+/*
+ * A call is a few launches: biases (or norms) to the accumulator's type, the short road where a
+ * result takes it, the product with its partials, and the combination of those by section 10. The
+ * same walk, without launching, adds up the workspace, so that a query cannot disagree with a call.
+ */
+struct gemm_run {
+  const machine *m;
+  const gpured__gemm_plan *p;
+  int measuring; /* nothing is launched */
+  char *memory;
+  size_t total, reducing; /* bytes in all, and behind them for reductions on their way */
+  size_t reducing_at;
+};
+
+/* Bytes at the end of the workspace; their place, which means nothing while measuring. */
+static char *reserve(gemm_run *r, double count, size_t size) {
+  const size_t at = r->total;
+  const double bytes = count * (double)size;
+  if (at == SIZE_MAX || bytes > (double)(SIZE_MAX / 4)) {
+    r->total = SIZE_MAX;
+    return NULL;
+  }
+  r->total += ((size_t)bytes + 255) / 256 * 256;
+  return r->measuring ? NULL : r->memory + at;
+}
+
+static size_t acc_size(const gpured__gemm_plan *p) { return p->acc == GPURED__F32 ? 4 : 8; }
+
+/* What a query answers does not depend on where data will lie: it is enough for whichever
+ * kernel. */
+static size_t most_workspace(const machine *m, const gpured__plan *p) {
+  reduction r;
+  size_t bytes;
+  choose(m, p, &r);
+  bytes = r.workspace;
+  if (p->n > 0) choose_any(m, &r);
+  set_workspace(&r);
+  return r.workspace > bytes ? r.workspace : bytes;
+}
+
+/* Reduces `axes` of a view by section 10. kernel: -1, or another one than the operation's own. */
+static gpured_status reduce_view(gemm_run *run, int op, int kernel, const gpured_tensor *view,
+                                 uint32_t axes, const gpured_tensor *out) {
+  gpured__plan plan;
+  reduction r;
+  gpured_status st;
+  if (run->total == SIZE_MAX) return GPURED_OK; /* refused in the end; sizes mean nothing */
+  gpured__plan_operands(&plan, op, view, out);
+  st = gpured__plan_loops(&plan, view, axes, out, NULL);
+  if (st != GPURED_OK) return st;
+  plan.acc = run->p->acc;
+  plan.kernel = kernel >= 0 ? kernel : gpured__kernel_of(op, plan.acc != GPURED__U64);
+  if (run->measuring) {
+    size_t bytes;
+    plan.in = NULL;
+    plan.out = NULL;
+    bytes = most_workspace(run->m, &plan);
+    if (bytes > run->reducing) run->reducing = bytes;
+    return GPURED_OK;
+  }
+  choose(run->m, &plan, &r);
+  if (r.workspace > run->reducing) return GPURED_ERR_WORKSPACE;
+  return run_reduction(run->m, &plan, &r, run->memory + run->reducing_at);
+}
+
+/* A result of the call as [batch..., columns]. */
+static gpured_tensor result_view(const gpured__gemm_plan *p, int r) {
+  gpured_tensor t = gpured__gemm_vector(p, p->g->results[r].out.data, p->columns);
+  int i;
+  t.dtype = p->g->results[r].out.dtype;
+  for (i = 0; i < p->batch_count; ++i) t.strides[i] = p->batch[i].stride[GPURED__GEMM_OPERANDS + r];
+  t.strides[p->batch_count] = p->result_stride[r];
+  return t;
+}
+
+/* ---- Biases ---- */
+
+struct gemm_biases {
+  char *rows, *columns; /* NULL where there is none */
+};
+
+static gpured_status make_biases(gemm_run *run, gemm_biases *b) {
+  const gpured__gemm_plan *p = run->p;
+  const int l2 = p->g->form == GPURED_FORM_L2;
+  const uint32_t inner = 1u << (p->batch_count + 1), outer = 1u << p->batch_count;
+  gpured_tensor view, out;
+  gpured_status st = GPURED_OK;
+  b->rows = b->columns = NULL;
+  if (p->row_bias || l2) {
+    b->rows = reserve(run, (double)p->batches * (double)p->rows, acc_size(p));
+    out = gpured__gemm_vector(p, b->rows, p->rows);
+    view = l2 ? gpured__gemm_view(p, &p->left, 2, GPURED__LEFT)
+              : gpured__gemm_view(p, p->row_bias, 1, GPURED__ROW_BIAS);
+    st = reduce_view(run, l2 ? GPURED_SUMSQ : GPURED_SUM, -1, &view, l2 ? inner : 0, &out);
+  }
+  if (st == GPURED_OK && (p->column_bias || l2)) {
+    b->columns = reserve(run, (double)p->batches * (double)p->columns, acc_size(p));
+    out = gpured__gemm_vector(p, b->columns, p->columns);
+    view = l2 ? gpured__gemm_view(p, &p->right, 2, GPURED__RIGHT)
+              : gpured__gemm_view(p, p->column_bias, 1, GPURED__COLUMN_BIAS);
+    st = reduce_view(run, l2 ? GPURED_SUMSQ : GPURED_SUM, -1, &view, l2 ? outer : 0, &out);
+  }
+  return st;
+}
+
+/* ---- Operands ---- */
+
+/* Do all strides but those of axis `unit` keep to borders of 16 bytes? */
+static int on_borders(const gpured__gemm_plan *p, const gpured_tensor *t, int which, int unit) {
+  const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
+  int i;
+  if ((uintptr_t)t->data % 16 || t->strides[2 * t->ndim - 3 - unit] * size % 16) return 0;
+  for (i = 0; i < p->batch_count; ++i)
+    if (p->batch[i].stride[which] * size % 16) return 0;
+  return 1;
+}
+
+/* across: the matrix axis of rows (left) or columns (right), the other one is k. */
+static operand describe_operand(const gpured_tensor *t, int which) {
+  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
+  operand o;
+  memset(&o, 0, sizeof o);
+  o.data = (const char *)t->data;
+  o.dtype = t->dtype;
+  o.across = t->strides[across];
+  o.along = t->strides[2 * t->ndim - 3 - across];
+  o.by_depth = o.along == 1;
+  return o;
+}
+
+/* Are rows (or columns) neighbours in memory, in vectors of 16 bytes? */
+static int has_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
+  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
+  return t->strides[across] == 1 && on_borders(p, t, which, across) &&
+         t->shape[across] * (int64_t)gpured__dtype_size(t->dtype) % 16 == 0;
+}
+
+static int64_t most_blocks(int64_t blocks) { return blocks < INT32_MAX ? blocks : INT32_MAX; }
+
+/* ---- The short road ---- */
+
+struct dot_launch {
+  dots d;
+  const void *kernel;
+  int64_t blocks;
+  int threads;
+};
+
+enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG };
+
+template <int A, int D>
+static const void *dot_kernel(int how) {
+  if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
+  return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
+}
+
+static const void *dot_kernel_of(const gpured__gemm_plan *p, int how) {
+  switch (p->acc * 16 + p->right.dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F32, GPURED_F32>(how);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return dot_kernel<GPURED__F32, GPURED_F16>(how);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return dot_kernel<GPURED__F32, GPURED_BF16>(how);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return dot_kernel<GPURED__F64, GPURED_F64>(how);
+    case GPURED__F64 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F64, GPURED_F32>(how);
+  }
+  return NULL;
+}
+
+/* Columns that lie together. */
+static int choose_dot_along(const gpured__gemm_plan *p, dot_launch *l) {
+  const int size = (int)gpured__dtype_size(p->right.dtype), v = 16 / size;
+  const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
+  if (l->d.right.along != 1 || p->depth % v) return 0;
+  if (!on_borders(p, &p->right, GPURED__RIGHT, p->right.ndim - 2)) return 0;
+  while ((size << l->d.groups_log2) < 32 && (int64_t)1 << l->d.groups_log2 < blocks)
+    ++l->d.groups_log2;
+  l->kernel = dot_kernel_of(p, DOT_ALONG);
+  l->threads = DOT_THREADS;
+  l->blocks = gpured__ceil_div(p->batches * p->columns, (DOT_THREADS / size) >> l->d.groups_log2);
+  return 1;
+}
+
+/* Columns side by side. */
+static int choose_dot_across(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const int v = 16 / (int)gpured__dtype_size(p->right.dtype);
+  const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
+  const int64_t threads = p->batches * (p->columns / (p->acc == GPURED__F32 ? 4 : 2));
+  dots *d = &l->d;
+  if (!has_vectors(p, &p->right, GPURED__RIGHT)) return 0;
+  if (blocks == 1 && threads >= (int64_t)m->processors * DOT_THREADS) {
+    l->kernel = dot_kernel_of(p, DOT_SHORT);
+    l->threads = DOT_THREADS;
+    l->blocks = gpured__ceil_div(threads, DOT_THREADS);
+    return 1;
+  }
+  d->across_log2 = 5;
+  while (d->across_log2 > 2 &&
+         gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches <
+             (int64_t)m->processors)
+    --d->across_log2;
+  while ((int64_t)1 << (d->blocks_log2 + 5 - d->across_log2) < blocks) ++d->blocks_log2;
+  l->kernel = dot_kernel_of(p, DOT_ACROSS);
+  l->threads = ACROSS_THREADS;
+  l->blocks = gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches;
+  return 1;
+}
+
+static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  if (p->depth > 0 && dot_kernel_of(p, DOT_ACROSS) &&
+      (choose_dot_along(p, l) || choose_dot_across(m, p, l)))
+    return;
+  l->kernel = p->acc == GPURED__F32   ? (const void *)dot_any<GPURED__F32>
+              : p->acc == GPURED__F64 ? (const void *)dot_any<GPURED__F64>
+                                      : (const void *)dot_any<GPURED__U64>;
+  l->threads = DOT_THREADS;
+  l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+}
+
+static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
+  const gpured__gemm_plan *p = run->p;
+  dot_launch l;
+  void *arguments[] = {&l.d};
+  memset(&l, 0, sizeof l);
+  l.d.items = p->batches;
+  l.d.columns = p->columns;
+  l.d.depth = p->depth;
+  l.d.right = describe_operand(&p->right, GPURED__RIGHT);
+  l.d.weights = weights;
+  l.d.out = out;
+  l.d.batch_count = p->batch_count;
+  memcpy(l.d.batch, p->batch, sizeof l.d.batch);
+  choose_dot(run->m, p, &l);
+  return launch_after(run->m, l.kernel, most_blocks(l.blocks), l.threads, arguments);
+}
+
+/* What all last steps of result r have in common. */
+static ending end_of(const gpured__gemm_plan *p, int r) {
+  ending e;
+  memset(&e, 0, sizeof e);
+  e.items = p->batches;
+  e.columns = p->columns;
+  e.rows = p->rows;
+  e.blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  e.mean = p->g->results[r].op == GPURED_MEAN;
+  e.which = GPURED__GEMM_OPERANDS + r;
+  e.dtype = p->g->results[r].out.dtype;
+  e.out = (char *)p->g->results[r].out.data;
+  e.out_stride = p->result_stride[r];
+  e.batch_count = p->batch_count;
+  memcpy(e.batch, p->batch, sizeof e.batch);
+  return e;
+}
+
+static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
+  void *arguments[] = {e};
+  const int64_t blocks = gpured__ceil_div(e->items * e->columns, ENDING_THREADS);
+  return launch_after(run->m, kernel, most_blocks(blocks), ENDING_THREADS, arguments);
+}
+
+static gpured_status end_sums_of(gemm_run *run, ending *e) {
+  const int acc = run->p->acc;
+  return run_end(run,
+                 acc == GPURED__F32   ? (const void *)end_sums<float>
+                 : acc == GPURED__F64 ? (const void *)end_sums<double>
+                                      : (const void *)end_sums<uint64_t>,
+                 e);
+}
+
+static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
+  const gpured__gemm_plan *p = run->p;
+  const double items = (double)p->batches;
+  const uint32_t outer = 1u << p->batch_count;
+  char *sums = reserve(run, items * (double)p->depth, acc_size(p));
+  char *products = reserve(run, items * (double)p->columns, acc_size(p)), *row_sums = NULL;
+  gpured_tensor view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+  gpured_tensor out = gpured__gemm_vector(p, sums, p->depth);
+  const int has_rows = p->row_bias || p->g->form, has_columns = p->column_bias || p->g->form;
+  gpured_status st = GPURED_OK;
+  int r;
+  if (p->depth > 0) st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
+  if (st == GPURED_OK && has_rows) {
+    row_sums = reserve(run, items, acc_size(p));
+    view = gpured__gemm_vector(p, b->rows, p->rows);
+    out = gpured__gemm_vector(p, row_sums, 1);
+    st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
+  }
+  if (run->measuring || st != GPURED_OK) return st;
+  st = run_dot(run, sums, products);
+  for (r = 0; r < p->g->count && st == GPURED_OK; ++r) {
+    ending e = end_of(p, r);
+    if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
+    e.values = products;
+    e.scaled = p->ep.scaled;
+    e.alpha = p->ep.alpha;
+    e.narrow_alpha = (float)p->ep.alpha;
+    e.row_sums = row_sums;
+    e.column_bias = has_columns ? b->columns : NULL;
+    st = end_sums_of(run, &e);
+  }
+  return st;
+}
+
+/* ---- The product ---- */
+
+struct product_launch {
+  product g;
+  const void *kernel;
+  int width;
+  size_t shared;
+};
+
+/* The distances of what a thread copies, by elements or by vectors. */
+static void set_steps(operand *o, int depth, int vectors) {
+  const int64_t size = (int64_t)gpured__dtype_size(o->dtype);
+  o->line_bytes = vectors ? 512 : o->across * size * 32;
+  o->deep_bytes = o->along * size * 8;
+  o->slice_bytes = o->along * size * depth;
+}
+
+template <class E>
+static void size_engine(const machine *m, product_launch *l) {
+  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8);
+  const size_t strips = 2 * STRIP_COLUMNS * E::STRIP * sizeof(typename E::T);
+  const size_t halves = 2 * E::COLUMNS * GEMM_THREADS * sizeof(typename E::T);
+  l->width = E::W;
+  l->shared = ring > strips ? ring : strips;
+  if (E::QUICK && l->shared < halves) l->shared = halves;
+}
+
+/* An engine for the layouts of the operands. */
+template <class E, int RESIDENT>
+static void use_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int left = has_vectors(p, &p->left, GPURED__LEFT);
+  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
+  size_engine<E>(m, l);
+  set_steps(&l->g.left, E::BK, left);
+  set_steps(&l->g.right, E::BK, right);
+  if (left && right)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>;
+  else if (left)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT>;
+  else if (right)
+    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT>;
+  else
+    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>;
+}
+
+template <class E>
+static void use_converting(const machine *m, product_launch *l) {
+  size_engine<E>(m, l);
+  set_steps(&l->g.left, E::BK, 0);
+  set_steps(&l->g.right, E::BK, 0);
+  l->kernel = (const void *)gemm_tiles<E, SLICE_CONVERT, SLICE_CONVERT, 1>;
+}
+
+/* The wide tile reads shared memory less often, the narrow one leaves less of the machine idle. */
+static int prefers_wide(const machine *m, const gpured__gemm_plan *p) {
+  const double rows = (double)gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK) * (double)p->batches;
+  const double wide = rows * (double)gpured__ceil_div(p->columns, 256);
+  const double narrow = rows * (double)gpured__ceil_div(p->columns, 128);
+  const double waves_wide =
+      wide < 1e6 ? (double)gpured__ceil_div((int64_t)wide, m->processors) : wide / m->processors;
+  const double waves_narrow = narrow < 1e6
+                                  ? (double)gpured__ceil_div((int64_t)narrow, 2 * m->processors)
+                                  : narrow / (2 * m->processors);
+  return waves_wide <= waves_narrow * 1.05;
+}
+
+static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  if (p->acc == GPURED__U64)
+    use_converting<fma_engine<GPURED__U64, 4, 8, 1, 4>>(m, l);
+  else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
+    use_engine<mma_engine<double>, 1>(m, p, l);
+  else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
+    use_engine<mma_engine<float>, 1>(m, p, l);
+  else if (p->acc == GPURED__F64)
+    use_converting<mma_engine<double>>(m, l);
+  else if (p->left.dtype != GPURED_F32)
+    use_converting<fma_engine<GPURED__F32, 8, 8, 1, 4>>(m, l);
+  else if (prefers_wide(m, p))
+    use_engine<fma_engine<GPURED__F32, 16, 8, 1, 4>, 1>(m, p, l);
+  else
+    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, p, l);
+}
+
+/* A result in the terms of the kernel. */
+static outcome describe_outcome(const gpured__gemm_plan *p, int op) {
+  const uint64_t sign = p->acc == GPURED__F32 ? (uint64_t)0x80000000u : (uint64_t)1 << 63;
+  const int kernel = gpured__gemm_kernel(op);
+  outcome o;
+  memset(&o, 0, sizeof o);
+  o.kind = kind_of(kernel);
+  o.enter = gpured__gemm_enter(p, op);
+  if (o.enter == GPURED__BIAS) o.flip = sign;
+  if (kernel == GPURED__MIN || kernel == GPURED__ARG_MIN)
+    o.flip ^= p->acc == GPURED__U64 ? ~(uint64_t)0 : sign;
+  return o;
+}
+
+static void describe_product(const gpured__gemm_plan *p, const gemm_biases *b, product *g) {
+  g->rows = p->rows;
+  g->columns = p->columns;
+  g->depth = p->depth;
+  g->blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  g->left = describe_operand(&p->left, GPURED__LEFT);
+  g->right = describe_operand(&p->right, GPURED__RIGHT);
+  g->batch_count = p->batch_count;
+  memcpy(g->batch, p->batch, sizeof g->batch);
+  g->ep = p->ep;
+  g->narrow_alpha = (float)p->ep.alpha;
+  g->row_bias = p->row_bias || p->g->form ? b->rows : NULL;
+  g->column_bias = p->column_bias || p->g->form ? b->columns : NULL;
+  if (!p->g->c) return;
+  g->c = (char *)p->g->c->data;
+  g->c_dtype = p->g->c->dtype;
+  g->c_row = p->product_row;
+  g->c_column = p->product_column;
+}
+
+/* Partials [items][blocks][columns] of a result as a tensor. */
+static gpured_tensor partial_view(const gpured__gemm_plan *p, const outcome *o) {
+  const int64_t blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  gpured_tensor t = gpured__gemm_vector(p, o->first, p->columns);
+  int i;
+  if (o->enter == GPURED__BIAS) t.dtype = GPURED_I64;
+  for (i = 0; i < p->batch_count; ++i) t.strides[i] *= blocks;
+  t.shape[t.ndim] = t.shape[t.ndim - 1];
+  t.strides[t.ndim] = 1;
+  t.shape[t.ndim - 1] = blocks;
+  t.strides[t.ndim - 1] = p->columns;
+  ++t.ndim;
+  return t;
+}
+
+static gpured_status join_pairs(gemm_run *run, int r, const outcome *o) {
+  const gpured__gemm_plan *p = run->p;
+  ending e = end_of(p, r);
+  int run_log2 = 0;
+  void *arguments[] = {&e, &run_log2};
+  const int64_t tiles = gpured__ceil_div(p->columns, PAIR_COLUMNS) * p->batches;
+  if (run->measuring) return GPURED_OK;
+  e.values = o->first;
+  e.more = o->second;
+  while ((int64_t)PAIR_RUNS << run_log2 < e.blocks) ++run_log2;
+  return launch_after(
+      run->m,
+      p->acc == GPURED__F32 ? (const void *)end_pairs<float> : (const void *)end_pairs<double>,
+      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, arguments);
+}
+
+/* Combines the partials of result r, and stores it. `spare`: [items][columns] of 8 bytes. */
+static gpured_status join_blocks(gemm_run *run, int r, const outcome *o, char *spare) {
+  const gpured__gemm_plan *p = run->p;
+  const uint32_t outer = 1u << p->batch_count;
+  const int op = p->g->results[r].op, kernel = gpured__gemm_kernel(op);
+  const gpured_tensor view = partial_view(p, o);
+  gpured_tensor out = result_view(p, r);
+  ending e;
+  gpured_status st;
+  if (kernel == GPURED__LSE) return join_pairs(run, r, o);
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX)
+    return reduce_view(run, kernel == GPURED__MIN ? GPURED_MIN : GPURED_MAX, -1, &view, outer,
+                       &out);
+  if (o->kind != K_ARG && op != GPURED_MEAN)
+    return reduce_view(run, op, kernel, &view, outer, &out);
+  out = gpured__gemm_vector(p, spare, p->columns);
+  if (o->kind == K_ARG) out.dtype = GPURED_I64;
+  st = reduce_view(run, o->kind == K_ARG ? op : GPURED_SUM, -1, &view, outer, &out);
+  if (run->measuring || st != GPURED_OK) return st;
+  e = end_of(p, r);
+  e.values = spare;
+  e.more = o->second;
+  return o->kind == K_ARG ? run_end(run, (const void *)end_indices, &e) : end_sums_of(run, &e);
+}
+
+static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
+  const gpured__gemm_plan *p = run->p;
+  const double columns = (double)p->batches * (double)p->columns;
+  product_launch l;
+  product *g = &l.g;
+  void *arguments[] = {g};
+  char *spare = reserve(run, columns, 8);
+  int which[GPURED_MAX_RESULTS], r;
+  gpured_status st = GPURED_OK;
+  memset(&l, 0, sizeof l);
+  describe_product(p, b, g);
+  choose_engine(run->m, p, &l);
+  g->column_tiles = gpured__ceil_div(p->columns, l.width);
+  g->tiles = p->batches * g->blocks * g->column_tiles;
+  for (r = 0; r < p->g->count; ++r) {
+    const int op = p->g->results[r].op;
+    outcome *o = &g->results[g->count];
+    if (gpured__is_short(p->g, op)) continue;
+    *o = describe_outcome(p, op);
+    o->first = reserve(run, columns * (double)g->blocks, acc_size(p));
+    if (o->kind >= K_ARG)
+      o->second = reserve(run, columns * (double)g->blocks, o->kind == K_ARG ? 4 : acc_size(p));
+    which[g->count++] = r;
+  }
+  if (!run->measuring)
+    st = launch(run->m, l.kernel, most_blocks(g->tiles), GEMM_THREADS, l.shared, arguments);
+  for (r = 0; r < g->count && st == GPURED_OK; ++r)
+    st = join_blocks(run, which[r], &g->results[r], spare);
+  return st;
+}
+
+/* ---- The call ---- */
+
+/* All steps, or only their workspace. */
+static gpured_status walk_gemm(gemm_run *run) {
+  const gpured__gemm_plan *p = run->p;
+  gemm_biases biases;
+  gpured_status st;
+  int r;
+  if (p->rows == 0) {
+    for (r = 0, st = GPURED_OK; r < p->g->count && st == GPURED_OK; ++r) {
+      gpured_tensor view = gpured__gemm_vector(p, NULL, 0), out = result_view(p, r);
+      view.dtype = p->left.dtype;
+      view.shape[view.ndim++] = p->columns;
+      st = reduce_view(run, p->g->results[r].op, -1, &view, 1u << p->batch_count, &out);
+    }
+    return st;
+  }
+  st = make_biases(run, &biases);
+  if (st == GPURED_OK && gpured__gemm_has_short(p)) st = take_short_road(run, &biases);
+  if (st == GPURED_OK && p->needs_product) st = make_product(run, &biases);
+  return st;
+}
+
+static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p, gemm_run *run) {
+  gpured_status st;
+  memset(run, 0, sizeof *run);
+  run->m = m;
+  run->p = p;
+  run->measuring = 1;
+  st = walk_gemm(run);
+  if (st != GPURED_OK) return st;
+  return run->total == SIZE_MAX || run->total + run->reducing < run->total ? GPURED_ERR_OVERFLOW
+                                                                           : GPURED_OK;
+}
+
+static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p,
+                                    const gpured__call *call) {
+  gemm_run run;
+  scratch s;
+  gpured_status st;
+  /* TENSOR: where call->o.precision is not STRICT and the operands are f16 or bf16, kernels with a
+   * tolerance take over here. */
+  st = measure_gemm(m, p, &run);
+  if (st != GPURED_OK) return st;
+  st = take(call, m, run.total + run.reducing, &s);
+  if (st != GPURED_OK) return st;
+  run.measuring = 0;
+  run.memory = s.start;
+  run.reducing_at = run.total;
+  run.total = 0;
+  st = walk_gemm(&run);
+  return give_back(call, m, &s, st);
+}
+
+/* ============================================================================================== */
+/* 15  Tensors of the host                                                                        */
 /* ============================================================================================== */
 /*
  * The same call on copies: inputs go over as the bytes they span, or gathered where they are spread
@@ -4104,33 +5974,42 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
 enum { STAGE_ALIGN = 256, STAGE_DEVICES = 64 };
 
 struct staged {
-  gpured__axis *axis[2 * GPURED_MAX_NDIM]; /* of the plan that runs on the copies */
-  int64_t stride[2 * GPURED_MAX_NDIM];     /* as they are on the host */
-  int count, operand;
+  void **data;                           /* of the plan that runs on the copies, like */
+  int64_t *strides[2 * GPURED_MAX_NDIM]; /* these */
+  int64_t n[2 * GPURED_MAX_NDIM], stride[2 * GPURED_MAX_NDIM]; /* as they are on the host */
+  int count, output;
   int64_t size, total, lo, elements; /* bytes of one; in all; the first; in the copy */
   int whole;                         /* the copy is the span */
   size_t pad;
   char *host, *device;
 };
 
-static void measure(staged *s, gpured__plan *p, int operand, const void *host, int32_t dtype) {
+static void begin_staged(staged *s, const void *data_place, int32_t dtype, int output) {
+  memset(s, 0, sizeof *s);
+  memcpy(&s->data, &data_place, sizeof s->data);
+  s->host = (char *)*s->data;
+  s->size = (int64_t)gpured__dtype_size(dtype);
+  s->output = output;
+}
+
+static void add_staged_axis(staged *s, int64_t n, int64_t *stride) {
+  s->strides[s->count] = stride;
+  s->n[s->count] = n;
+  s->stride[s->count++] = *stride;
+}
+
+static void measure_staged(staged *s) {
   int64_t hi = 0;
   int i;
-  memset(s, 0, sizeof *s);
-  s->operand = operand;
-  s->host = (char *)host;
-  s->size = (int64_t)gpured__dtype_size(dtype);
   s->total = 1;
-  for (i = 0; i < p->kept_count; ++i) s->axis[s->count++] = &p->kept[i];
-  for (i = 0; i < p->line_count; ++i) s->axis[s->count++] = &p->line[i];
   for (i = 0; i < s->count; ++i) {
-    const int64_t stride = s->stride[i] = s->axis[i]->stride[operand], n = s->axis[i]->n;
-    if (stride != 0) s->total *= n;
+    const int64_t stride = s->stride[i], n = s->n[i];
+    if (stride != 0 || n == 0) s->total *= n;
     if (stride < 0) s->lo += (n - 1) * stride;
     if (stride > 0) hi += (n - 1) * stride;
   }
-  s->whole =
-      operand == GPURED__OUT ? hi - s->lo + 1 == s->total : hi - s->lo < 2 * s->total + 65536;
+  if (s->total == 0) return;
+  s->whole = s->output ? hi - s->lo + 1 == s->total : hi - s->lo < 2 * s->total + 65536;
   s->elements = s->whole ? hi - s->lo + 1 : s->total;
   s->pad = (size_t)((uintptr_t)(s->host + (s->whole ? s->lo * s->size : 0)) % STAGE_ALIGN);
 }
@@ -4139,18 +6018,17 @@ static size_t room(const staged *s) {
   return (s->pad + (size_t)(s->elements * s->size) + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
 }
 
-/* Gives the copy its place, and the plan's axes its strides. Returns element (0, 0, ...). */
-static char *settle(staged *s, char *at) {
+/* Gives the copy its place, and the plan its strides and element (0, 0, ...). */
+static void settle(staged *s, char *at) {
   int64_t step = 1;
   int i;
   s->device = at + s->pad;
-  if (s->whole) return s->device - s->lo * s->size;
-  for (i = s->count - 1; i >= 0; --i) {
+  *s->data = s->whole ? s->device - s->lo * s->size : s->device;
+  for (i = s->count - 1; i >= 0 && !s->whole; --i) {
     if (s->stride[i] == 0) continue;
-    s->axis[i]->stride[s->operand] = step;
-    step *= s->axis[i]->n;
+    *s->strides[i] = step;
+    step *= s->n[i];
   }
-  return s->device;
 }
 
 /* Moves elements between the host's tensor and a row-major buffer. */
@@ -4163,7 +6041,7 @@ static void shuttle(const staged *s, char *buffer, int to_buffer) {
     for (k = s->count - 1; k >= 0; --k) {
       if (s->stride[k] == 0) continue;
       at += s->stride[k];
-      if (++index[k] < s->axis[k]->n) break;
+      if (++index[k] < s->n[k]) break;
       at -= s->stride[k] * index[k];
       index[k] = 0;
     }
@@ -4223,30 +6101,130 @@ static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
   return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
 }
 
+/* Copies of tensors whose axes are known: their memory, and the inputs in it. */
+static gpured_status stage(const machine *m, staged *parts, int count, char **memory) {
+  size_t bytes = 0;
+  gpured_status st;
+  int i;
+  for (i = 0; i < count; ++i) {
+    measure_staged(&parts[i]);
+    bytes += room(&parts[i]);
+  }
+  st = stage_alloc(m, bytes, memory);
+  for (i = 0, bytes = 0; i < count && st == GPURED_OK; ++i) {
+    settle(&parts[i], *memory + bytes);
+    bytes += room(&parts[i]);
+    if (!parts[i].output && parts[i].elements > 0) st = copy_in(m, &parts[i]);
+  }
+  return st;
+}
+
+/* Brings the results back if the call went well, and frees the copies. */
+static gpured_status unstage(const machine *m, staged *parts, int count, char *memory,
+                             gpured_status st) {
+  gpured_status freed = GPURED_OK;
+  int i;
+  for (i = 0; i < count && st == GPURED_OK; ++i)
+    if (parts[i].output && parts[i].elements > 0) st = copy_out(m, &parts[i]);
+  if (memory) freed = status_of(cudaFreeAsync(memory, m->stream));
+  return st == GPURED_OK ? freed : st;
+}
+
 static gpured_status on_copies(const machine *m, const gpured__plan *p, const gpured__call *call,
                                gpured_status (*run)(const machine *, const gpured__plan *,
                                                     const gpured__call *)) {
   gpured__plan copy = *p;
-  staged in, out;
-  gpured_status st, freed;
+  staged parts[2];
+  gpured_status st;
   char *memory = NULL;
-  measure(&in, &copy, GPURED__IN, p->in, p->in_dtype);
-  measure(&out, &copy, GPURED__OUT, p->out, p->out_dtype);
-  if (p->n == 0) in.elements = 0;
-  st = stage_alloc(m, room(&in) + room(&out), &memory);
-  if (st != GPURED_OK) return st;
-  copy.in = settle(&in, memory);
-  copy.out = settle(&out, memory + room(&in));
-  if (in.elements > 0) st = copy_in(m, &in);
+  int i, k;
+  begin_staged(&parts[0], &copy.in, p->in_dtype, 0);
+  begin_staged(&parts[1], &copy.out, p->out_dtype, 1);
+  for (k = 0; k < 2; ++k) {
+    const int operand = k ? GPURED__OUT : GPURED__IN;
+    for (i = 0; i < p->kept_count; ++i)
+      add_staged_axis(&parts[k], p->kept[i].n, &copy.kept[i].stride[operand]);
+    for (i = 0; i < p->line_count; ++i)
+      add_staged_axis(&parts[k], p->line[i].n, &copy.line[i].stride[operand]);
+  }
+  st = stage(m, parts, 2, &memory);
   if (st == GPURED_OK) st = run(m, &copy, call);
-  if (st == GPURED_OK) st = copy_out(m, &out);
-  freed = status_of(cudaFreeAsync(memory, m->stream));
-  if (st == GPURED_OK) st = freed;
-  return st;
+  return unstage(m, parts, 2, memory, st);
+}
+
+/* The tensors of a GEMM-reduce that a plan points to, so that they can point to copies. */
+struct gemm_copy {
+  gpured__gemm_plan plan;
+  gpured_gemm g;
+  gpured_tensor row_bias, column_bias, c;
+  gpured_result results[GPURED_MAX_RESULTS];
+  staged parts[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS];
+  int count;
+};
+
+/* Adds a tensor with the batch's axes and one or two of its own. */
+static void add_gemm_part(gemm_copy *c, gpured_tensor *t, int which, int64_t n0, int64_t *stride0,
+                          int64_t n1, int64_t *stride1) {
+  staged *s = &c->parts[c->count++];
+  int i;
+  begin_staged(s, &t->data, t->dtype, which >= GPURED__PRODUCT);
+  for (i = 0; i < c->plan.batch_count; ++i)
+    add_staged_axis(s, c->plan.batch[i].n, &c->plan.batch[i].stride[which]);
+  add_staged_axis(s, n0, stride0);
+  if (stride1) add_staged_axis(s, n1, stride1);
+}
+
+static void copy_gemm(const gpured__gemm_plan *p, gemm_copy *c) {
+  gpured__gemm_plan *q = &c->plan;
+  int64_t *ls = q->left.strides + q->left.ndim - 2, *rs = q->right.strides + q->right.ndim - 2;
+  int r;
+  ls = q->left.strides + p->left.ndim - 2;
+  rs = q->right.strides + p->right.ndim - 2;
+  *q = *p;
+  c->g = *p->g;
+  c->count = 0;
+  q->g = &c->g;
+  c->g.results = c->results;
+  add_gemm_part(c, &q->left, GPURED__LEFT, p->rows, ls, p->depth, ls + 1);
+  add_gemm_part(c, &q->right, GPURED__RIGHT, p->depth, rs, p->columns, rs + 1);
+  if (p->row_bias) {
+    c->row_bias = *p->row_bias;
+    q->row_bias = &c->row_bias;
+    add_gemm_part(c, &c->row_bias, GPURED__ROW_BIAS, p->rows,
+                  c->row_bias.strides + c->row_bias.ndim - 1, 0, NULL);
+  }
+  if (p->column_bias) {
+    c->column_bias = *p->column_bias;
+    q->column_bias = &c->column_bias;
+    add_gemm_part(c, &c->column_bias, GPURED__COLUMN_BIAS, p->columns,
+                  c->column_bias.strides + c->column_bias.ndim - 1, 0, NULL);
+  }
+  if (p->g->c) {
+    c->c = *p->g->c;
+    c->g.c = &c->c;
+    add_gemm_part(c, &c->c, GPURED__PRODUCT, p->rows, &q->product_row, p->columns,
+                  &q->product_column);
+  }
+  for (r = 0; r < p->g->count; ++r) {
+    c->results[r] = p->g->results[r];
+    add_gemm_part(c, &c->results[r].out, GPURED__GEMM_OPERANDS + r, p->columns,
+                  &q->result_stride[r], 0, NULL);
+  }
+}
+
+static gpured_status gemm_on_copies(const machine *m, const gpured__gemm_plan *p,
+                                    const gpured__call *call) {
+  gemm_copy c;
+  gpured_status st;
+  char *memory = NULL;
+  copy_gemm(p, &c);
+  st = stage(m, c.parts, c.count, &memory);
+  if (st == GPURED_OK) st = gemm_on_device(m, &c.plan, call);
+  return unstage(m, c.parts, c.count, memory, st);
 }
 
 /* ============================================================================================== */
-/* 13  The table                                                                                  */
+/* 16  The table                                                                                  */
 /* ============================================================================================== */
 static gpured_status reduce_on_device(const machine *m, const gpured__plan *p,
                                       const gpured__call *call) {
@@ -4279,18 +6257,6 @@ static gpured_status run_where_it_lies(const machine *m, const gpured__plan *p,
   if (p->n > 0) st = check_pointer(m, p->in);
   if (st == GPURED_OK) st = check_pointer(m, p->out);
   return st != GPURED_OK ? st : run(m, p, call);
-}
-
-/* What a query answers does not depend on where data will lie: it is enough for whichever
- * kernel. */
-static size_t most_workspace(const machine *m, const gpured__plan *p) {
-  reduction r;
-  size_t bytes;
-  choose(m, p, &r);
-  bytes = r.workspace;
-  if (p->n > 0) choose_any(m, &r);
-  set_workspace(&r);
-  return r.workspace > bytes ? r.workspace : bytes;
 }
 
 static gpured_status reduce(const gpured__plan *p, const gpured__call *call, size_t *bytes) {
@@ -4327,7 +6293,35 @@ static gpured_status scan(const gpured__plan *p, const gpured__call *call, size_
   return leave(&m, st);
 }
 
+static gpured_status gemm_where_it_lies(const machine *m, const gpured__gemm_plan *p,
+                                        const gpured__call *call) {
+  gpured_status st = GPURED_OK;
+  int r;
+  if (call->device == GPURED_CPU) return gemm_on_copies(m, p, call);
+  if (p->rows > 0 && p->depth > 0) st = check_pointer(m, p->left.data);
+  if (st == GPURED_OK && p->depth > 0) st = check_pointer(m, p->right.data);
+  if (st == GPURED_OK && p->row_bias && p->rows > 0) st = check_pointer(m, p->row_bias->data);
+  if (st == GPURED_OK && p->column_bias) st = check_pointer(m, p->column_bias->data);
+  if (st == GPURED_OK && p->g->c && p->rows > 0) st = check_pointer(m, p->g->c->data);
+  for (r = 0; r < p->g->count && st == GPURED_OK; ++r)
+    st = check_pointer(m, p->g->results[r].out.data);
+  return st == GPURED_OK ? gemm_on_device(m, p, call) : st;
+}
+
+static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, size_t *bytes) {
+  machine m;
+  gemm_run run;
+  gpured_status st;
+  if (p->batches == 0 || p->columns == 0) return GPURED_OK;
+  st = enter(call, &m);
+  if (st != GPURED_OK) return st;
+  st = measure_gemm(&m, p, &run);
+  if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
+  if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
+  return leave(&m, st);
+}
+
 } /* namespace */
 
 extern "C" const gpured__backend gpured__cuda_backend = {GPURED__BACKEND_ABI, available, reduce,
-                                                         scan};
+                                                         scan, gemm};

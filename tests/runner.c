@@ -78,11 +78,9 @@ static void visit_backend(gpured_backend backend, int argc, char **argv, summary
     s->failed += must;
   }
   for (i = 0; i < sizeof lists / sizeof lists[0]; ++i) {
-    if (lists[i] == gemm_tests && backend == GPURED_BACKEND_CUDA) continue; /* no kernels yet */
     for (test = lists[i]; test->name; ++test) {
       if ((test->flags & T_HOST) && backend != GPURED_BACKEND_CPU) continue;
       if ((test->flags & T_CUDA) && backend != GPURED_BACKEND_CUDA) continue;
-      if (backend == GPURED_BACKEND_CUDA && strcmp(test->name, "accuracy_gemm") == 0) continue;
       snprintf(name, sizeof name, "%s/%s", test->flags & T_HOST ? "host" : prefix, test->name);
       if (selected(name, argc, argv)) visit(test, backend, name, s);
     }

@@ -133,10 +133,6 @@ static void expect(const args *x, int status, int query_says, int line, const ch
   static const char *const names[] = {"reduce", "scan", "gemm_reduce", "gemm_reduce_ex"};
   static unsigned char before[ARENA];
   int got, asked, wanted = query_says == BLIND ? GPURED_OK : status;
-  if (x->options.backend == GPURED_BACKEND_CUDA && x->kind >= GEMM) { /* not offered there */
-    if (status == GPURED_OK) status = GPURED_ERR_UNSUPPORTED;
-    if (wanted == GPURED_OK) wanted = GPURED_ERR_UNSUPPORTED;
-  }
   size_t bytes = 12345, i;
   for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61); /* small positive floats */
   memcpy(before, arena(), ARENA);
@@ -741,7 +737,6 @@ static void test_workspace(gpured_backend backend) {
       size_t bytes = 0;
       const char *name = text("%s, threads %d", big_calls[i].name, threads[j]);
       int status;
-      if (backend == GPURED_BACKEND_CUDA && big_calls[i].kind == GEMM) continue; /* not offered */
       make_big(&d, &big_calls[i], backend, threads[j]);
       status = (int)call(&d.x);
       CHECK(status == GPURED_OK, "%s: status %d", name, status);

@@ -461,6 +461,219 @@ static void test_contract(gpured_backend backend) {
   free_pending(&p);
 }
 
+/* ---- GEMM-reduce --------------------------------------------------------------------------------- */
+
+/* One product with up to three results, on the device and by the oracle. */
+typedef struct there {
+  box a, b, out[3], want[3];
+  copy da, db, dout[3];
+  gpured_result results[3], expected[3];
+  gpured_gemm g;
+  int count;
+} there;
+
+static void make_there(there *x, int dtype, int64_t batch, int64_t m, int64_t n, int64_t k,
+                       const int *ops, int count, int axis, layout how, int shift) {
+  const int64_t sa[3] = {batch, m, k}, sb[3] = {batch, k, n}, so[2] = {batch, axis ? m : n};
+  int i;
+  memset(x, 0, sizeof *x);
+  x->count = count;
+  x->a = box_filled(dtype, 3, sa, how, OR_UNIFORM, (uint64_t)(m + n));
+  x->b = box_filled(dtype, 3, sb, how, OR_UNIFORM, (uint64_t)(n + k));
+  x->da = to_device(&x->a, shift);
+  x->db = to_device(&x->b, shift);
+  for (i = 0; i < count; ++i) {
+    int out = usual_output(ops[i], dtype);
+    x->out[i] = box_output(out, 2, so, LAYOUT_C, 0);
+    x->want[i] = box_output(out, 2, so, LAYOUT_C, 0);
+    x->dout[i] = to_device(&x->out[i], 0);
+    x->results[i].op = x->expected[i].op = ops[i];
+    x->results[i].out = x->dout[i].t;
+    x->expected[i].out = x->want[i].t;
+  }
+  x->g = gpured_default_gemm();
+  x->g.axis = axis;
+  x->g.count = count;
+  x->g.a = &x->a.t;
+  x->g.b = &x->b.t;
+  x->g.results = x->expected;
+  oracle_gemm(&x->g, 0);
+  x->g.a = &x->da.t;
+  x->g.b = &x->db.t;
+  x->g.results = x->results;
+}
+
+static void check_there(there *x, const char *name) {
+  int i;
+  for (i = 0; i < x->count; ++i) {
+    from_device(&x->dout[i]);
+    expect_same(&x->out[i], &x->want[i].t, text("%s: result %d", name, i));
+  }
+}
+
+static void free_there(there *x) {
+  int i;
+  drop(&x->da);
+  drop(&x->db);
+  box_free(&x->a);
+  box_free(&x->b);
+  for (i = 0; i < x->count; ++i) {
+    drop(&x->dout[i]);
+    box_free(&x->out[i]);
+    box_free(&x->want[i]);
+  }
+}
+
+/* Strict options: f16 and bf16 have another default on a GPU. */
+static gpured_options strict_options(cudaStream_t stream) {
+  gpured_options o = stream_options(stream);
+  o.precision = GPURED_PRECISION_STRICT;
+  return o;
+}
+
+static const int gemm_trio[3] = {GPURED_ARGMAX, GPURED_SUMSQ, GPURED_LOGSUMEXP};
+static const int short_pair[2] = {GPURED_SUM, GPURED_MEAN};
+
+/* Whole tiles and edges, layouts with and without vectors, and both roads. */
+static void test_device_gemm(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{1, 256, 512, 64},  {3, 128, 256, 40}, {2, 300, 200, 33},
+                                      {1, 1000, 64, 100}, {2, 131, 257, 17}, {1, 64, 1000, 300},
+                                      {5, 384, 128, 16}};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16};
+  static const layout hows[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD, LAYOUT_RANDOM};
+  int i, j, k, axis;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(hows); ++k)
+        for (axis = 0; axis < 2; ++axis) {
+          const int64_t *s = shapes[i];
+          const int is_short = (i + j + k + axis) % 3 == 0, shift = (i + k) % 2;
+          gpured_options o = strict_options(NULL);
+          gpured_status st;
+          there x;
+          make_there(&x, dtypes[j], s[0], s[1], s[2], s[3], is_short ? short_pair : gemm_trio,
+                     is_short ? 2 : 3, axis, hows[k], shift);
+          st = gpured_gemm_reduce_ex(&x.g, &o);
+          CHECK(st == GPURED_OK, "gemm on the device: status %d", (int)st);
+          check_there(&x, text("gemm %s %d axis %d layout %d shift %d on the device",
+                               describe(&x.a.t), i, axis, (int)hows[k], shift));
+          free_there(&x);
+        }
+}
+
+/* Many items have the bits that each has alone. */
+static void test_gemm_batch(gpured_backend backend) {
+  there x;
+  gpured_options o = strict_options(NULL);
+  int i, r;
+  (void)backend;
+  make_there(&x, GPURED_F32, 7, 200, 300, 50, gemm_trio, 3, 0, LAYOUT_C, 0);
+  for (i = 0; i < 7; ++i) {
+    gpured_tensor a = slice(&x.da.t, 0, i, 1), b = slice(&x.db.t, 0, i, 1);
+    gpured_result results[3];
+    gpured_gemm g = x.g;
+    gpured_status st;
+    for (r = 0; r < 3; ++r) {
+      results[r].op = gemm_trio[r];
+      results[r].out = slice(&x.dout[r].t, 0, i, 1);
+    }
+    g.a = &a;
+    g.b = &b;
+    g.results = results;
+    st = gpured_gemm_reduce_ex(&g, &o);
+    CHECK(st == GPURED_OK, "item %d alone: status %d", i, (int)st);
+  }
+  check_there(&x, "items one by one");
+  free_there(&x);
+}
+
+/* Calls in flight on two streams, and a captured graph that is replayed with wiped results. */
+static void test_gemm_streams(gpured_backend backend) {
+  there x[STREAMS];
+  cudaStream_t stream[STREAMS];
+  cudaGraph_t graph;
+  cudaGraphExec_t replayed;
+  int i, k;
+  (void)backend;
+  for (i = 0; i < STREAMS; ++i) {
+    make_there(&x[i], GPURED_F32, 1, 700 + 100 * i, 400, 200, i ? gemm_trio : short_pair, i ? 3 : 2,
+               0, LAYOUT_C, 0);
+    RUN(cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking));
+  }
+  for (k = 0; k < 20; ++k)
+    for (i = 0; i < STREAMS; ++i) {
+      gpured_options o = strict_options(stream[i]);
+      gpured_status st = gpured_gemm_reduce_ex(&x[i].g, &o);
+      CHECK(st == GPURED_OK, "stream %d: status %d", i, (int)st);
+    }
+  RUN(cudaDeviceSynchronize());
+  for (i = 0; i < STREAMS; ++i) check_there(&x[i], text("stream %d", i));
+  for (i = 0; i < STREAMS; ++i) {
+    gpured_options o = strict_options(stream[i]);
+    RUN(cudaStreamBeginCapture(stream[i], cudaStreamCaptureModeGlobal));
+    CHECK(gpured_gemm_reduce_ex(&x[i].g, &o) == GPURED_OK, "captured");
+    RUN(cudaStreamEndCapture(stream[i], &graph));
+    RUN(cudaGraphInstantiate(&replayed, graph, 0));
+    for (k = 0; k < 100; ++k) {
+      if (k == 99) RUN(cudaMemsetAsync(x[i].dout[0].t.data, 0xa5, 400, stream[i]));
+      RUN(cudaGraphLaunch(replayed, stream[i]));
+    }
+    RUN(cudaStreamSynchronize(stream[i]));
+    check_there(&x[i], text("graph %d", i));
+    RUN(cudaGraphExecDestroy(replayed));
+    RUN(cudaGraphDestroy(graph));
+    RUN(cudaStreamDestroy(stream[i]));
+    free_there(&x[i]);
+  }
+}
+
+/* The caller's workspace: what the query says is enough, a byte less is refused, and nothing beside
+ * it is touched. */
+static void test_gemm_memory(gpured_backend backend) {
+  static const int ops[3] = {GPURED_MEAN, GPURED_ARGMIN, GPURED_NORM2};
+  static const int64_t shapes[][4] = {{2, 300, 200, 70}, {1, 70000, 3, 5}, {1, 5, 7, 100000}};
+  unsigned char guard[64];
+  int i, j;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i) {
+    there x;
+    gpured_options o = strict_options(NULL);
+    size_t bytes = 0;
+    char *space = NULL;
+    hook h;
+    memset(&h, 0, sizeof h);
+    o.alloc = hook_alloc;
+    o.dealloc = hook_dealloc;
+    o.user = &h;
+    make_there(&x, GPURED_F32, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], ops, 3, 0,
+               LAYOUT_C, 0);
+    CHECK(gpured_gemm_reduce_ex_workspace(&x.g, &o, &bytes) == GPURED_OK && bytes > 0, "query");
+    RUN(cudaMalloc((void **)&space, bytes + 64));
+    RUN(cudaMemset(space, 0xcd, bytes + 64));
+    o.workspace = space;
+    o.workspace_bytes = bytes - 1;
+    CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_ERR_WORKSPACE, "one byte too few");
+    o.workspace_bytes = bytes;
+    CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "as many bytes as the query says");
+    RUN(cudaDeviceSynchronize());
+    check_there(&x, text("memory of the caller, shape %d", i));
+    RUN(cudaMemcpy(guard, space + bytes, 64, cudaMemcpyDeviceToHost));
+    for (j = 0; j < 64 && guard[j] == 0xcd; ++j) continue;
+    CHECK(j == 64, "shape %d: wrote behind the workspace", i);
+    CHECK(h.allocs == 0, "%d allocations in spite of a workspace", h.allocs);
+    o.workspace = NULL;
+    o.workspace_bytes = 0;
+    CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "memory from hooks");
+    RUN(cudaDeviceSynchronize());
+    CHECK(h.allocs == 1 && h.frees == 1 && h.live == 0, "%d allocations, %d freed", h.allocs,
+          h.frees);
+    check_there(&x, text("memory from hooks, shape %d", i));
+    RUN(cudaFree(space));
+    free_there(&x);
+  }
+}
+
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
@@ -468,6 +681,10 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},
+                                {"device_gemm", test_device_gemm, T_CUDA},
+                                {"device_gemm_batch", test_gemm_batch, T_CUDA},
+                                {"device_gemm_streams", test_gemm_streams, T_CUDA},
+                                {"device_gemm_memory", test_gemm_memory, T_CUDA},
                                 {"device_soak", test_soak, T_CUDA},
                                 {NULL, NULL, 0}};
 #else
