@@ -4856,7 +4856,10 @@ static gpured_status end_sums_of(gemm_run *run, ending *e) {
                  e);
 }
 
-/* The dot products and all results made of them; a single one in the same kernel. */
+/* The dot products and all results made of them. One result of few columns is stored by the same
+ * kernel: a launch less, where more columns had rather be stored side by side. */
+enum { SHORT_ROAD_ALONE = 1 << 16 };
+
 static gpured_status end_short_road(gemm_run *run, const char *sums, char *products,
                                     const char *row_sums, const char *column_bias) {
   const gpured__gemm_plan *p = run->p;
@@ -4875,7 +4878,8 @@ static gpured_status end_short_road(gemm_run *run, const char *sums, char *produ
     e->column_bias = column_bias;
     ++count;
   }
-  if (count == 1) return run_dot(run, sums, NULL, ends);
+  if (count == 1 && p->batches * p->columns <= SHORT_ROAD_ALONE)
+    return run_dot(run, sums, NULL, ends);
   st = run_dot(run, sums, products, NULL);
   for (r = 0; r < count && st == GPURED_OK; ++r) st = end_sums_of(run, &ends[r]);
   return st;
