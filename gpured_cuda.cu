@@ -5068,11 +5068,49 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
  * of columns (dot_across; dot_short where a column is one block), columns that lie together
  * (dot_along), or any strides (dot_any). Each begins while the kernel before it ends.
  */
+/* What is done last, for each column of each item. */
+struct ending {
+  int64_t items, columns, blocks, rows;
+  int mean, scaled, which, dtype;
+  double alpha;
+  float narrow_alpha;
+  const char *values, *more;          /* sums or pairs; block indices and rows, or second halves */
+  const char *row_sums, *column_bias; /* [items], [items][columns], or NULL */
+  char *out;
+  int64_t out_stride;
+  int batch_count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+};
+
+enum { ENDING_THREADS = 256 };
+
+GPURED__DEV char *result_place(const ending &e, int64_t item, int64_t j) {
+  const int64_t at = gpured__item_offset(e.batch, e.batch_count, item, e.which) + j * e.out_stride;
+  return e.out + at * size_of(e.dtype);
+}
+
+GPURED__DEV uint64_t divided(uint64_t x, uint64_t) { return x; }
+template <class T>
+GPURED__DEV T divided(T x, T n) {
+  return quotient(x, n);
+}
+
+/* docs/ORDER.md section 7.4 from the dot product on; or just a mean from its sum. */
+template <class T>
+GPURED__DEV void end_sum(const ending &e, int64_t item, int64_t j, T t) {
+  if (e.scaled) t = mul(of_two(e.alpha, e.narrow_alpha, T()), t);
+  if (e.row_sums) t = add(t, ((const T *)e.row_sums)[item]);
+  if (e.column_bias) t = fused((T)e.rows, ((const T *)e.column_bias)[item * e.columns + j], t);
+  if (e.mean) t = divided(t, (T)e.rows);
+  store_any(result_place(e, item, j), e.dtype, t);
+}
+
 struct dots {
   int64_t items, columns, depth;
   operand right;
   const char *weights; /* [items][depth], the accumulator's type */
-  char *out;           /* [items][columns], likewise */
+  char *out;           /* [items][columns], likewise; NULL: `end` says what becomes of them */
+  ending end;
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
   int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
@@ -5084,6 +5122,14 @@ GPURED__DEV int64_t right_offset(const dots &d, int64_t item) {
 }
 
 enum { DOT_THREADS = 256, DOT_LEVELS = 48 };
+
+template <class T>
+GPURED__DEV void store_dot(const dots &d, int64_t item, int64_t j, T y) {
+  if (d.out)
+    ((T *)d.out)[item * d.columns + j] = y;
+  else
+    end_sum(d.end, item, j, y);
+}
 
 /* Half a warp for each column. */
 template <int A>
@@ -5110,7 +5156,7 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
       push<K_ADD>(stack, 1, count, a);
     }
     const T y = folded<K_ADD>(mask, closed<K_ADD>(stack, 1, count));
-    if (lane == 0) ((T *)d.out)[s] = d.depth > 0 ? y : (T)0;
+    if (lane == 0) store_dot(d, item, j, d.depth > 0 ? y : (T)0);
   }
 }
 
@@ -5196,7 +5242,7 @@ static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 
       __syncthreads();
     }
     for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
-      ((T *)d.out)[item * d.columns + first + i] = nodes[i];
+      store_dot(d, item, first + i, nodes[i]);
     __syncthreads();
   }
 }
@@ -5242,14 +5288,14 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
 #pragma unroll
         for (int i = 0; i < V; ++i) a[l][i] = add(a[l][i], a[l + h][i]);
 #pragma unroll
-    for (int i = 0; i < V; ++i) ((T *)d.out)[item * d.columns + j + i] = a[0][i];
+    for (int i = 0; i < V; ++i) store_dot(d, item, j + i, a[0][i]);
   }
 }
 
 /* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16
  * lanes is 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
 template <int A, int D>
-static __global__ void __launch_bounds__(DOT_THREADS, 3) dot_along(const __grid_constant__ dots d) {
+static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_along(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, GROUPS = 32 / SIZE, BATCH = 8 };
   const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
@@ -5296,54 +5342,19 @@ static __global__ void __launch_bounds__(DOT_THREADS, 3) dot_along(const __grid_
 #pragma unroll
     for (int i = 0; i < V; ++i) a[i] = closed<K_ADD>(stack + i, V, count);
     const T y = fold_lanes<K_ADD, SIZE, V>(a);
-    if (group == 0 && p == 0 && s < jobs) ((T *)d.out)[s] = y;
+    if (group == 0 && p == 0 && s < jobs) store_dot(d, item, j, y);
   }
 }
 
-/* ---- Results ---- */
+/* ---- Last steps ---- */
 
-/* What is done last, for each column of each item. */
-struct ending {
-  int64_t items, columns, blocks, rows;
-  int mean, scaled, which, dtype;
-  double alpha;
-  float narrow_alpha;
-  const char *values, *more;          /* sums or pairs; block indices and rows, or second halves */
-  const char *row_sums, *column_bias; /* [items], [items][columns], or NULL */
-  char *out;
-  int64_t out_stride;
-  int batch_count;
-  gpured__gemm_axis batch[GPURED_MAX_NDIM];
-};
-
-enum { ENDING_THREADS = 256 };
-
-GPURED__DEV char *result_place(const ending &e, int64_t item, int64_t j) {
-  const int64_t at = gpured__item_offset(e.batch, e.batch_count, item, e.which) + j * e.out_stride;
-  return e.out + at * size_of(e.dtype);
-}
-
-GPURED__DEV uint64_t divided(uint64_t x, uint64_t) { return x; }
-template <class T>
-GPURED__DEV T divided(T x, T n) {
-  return quotient(x, n);
-}
-
-/* docs/ORDER.md section 7.4 from the dot product on; or just a mean from its sum. */
 template <class T>
 static __global__ void __launch_bounds__(ENDING_THREADS)
     end_sums(const __grid_constant__ ending e) {
   const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
   after_launch_before();
-  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
-    const int64_t item = i / e.columns;
-    T t = ((const T *)e.values)[i];
-    if (e.scaled) t = mul(of_two(e.alpha, e.narrow_alpha, T()), t);
-    if (e.row_sums) t = add(t, ((const T *)e.row_sums)[item]);
-    if (e.column_bias) t = fused((T)e.rows, ((const T *)e.column_bias)[i], t);
-    if (e.mean) t = divided(t, (T)e.rows);
-    store_any(result_place(e, item, i % e.columns), e.dtype, t);
-  }
+  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step)
+    end_sum(e, i / e.columns, i % e.columns, ((const T *)e.values)[i]);
 }
 
 /* The index along the axis from the block that won and the row that won in it. */
@@ -7121,6 +7132,24 @@ static int64_t most_blocks(int64_t blocks) { return blocks < INT32_MAX ? blocks 
 
 /* ---- The short road ---- */
 
+/* What all last steps of result r have in common. */
+static ending end_of(const gpured__gemm_plan *p, int r) {
+  ending e;
+  memset(&e, 0, sizeof e);
+  e.items = p->batches;
+  e.columns = p->columns;
+  e.rows = p->rows;
+  e.blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  e.mean = p->g->results[r].op == GPURED_MEAN;
+  e.which = GPURED__GEMM_OPERANDS + r;
+  e.dtype = p->g->results[r].out.dtype;
+  e.out = (char *)p->g->results[r].out.data;
+  e.out_stride = p->result_stride[r];
+  e.batch_count = p->batch_count;
+  memcpy(e.batch, p->batch, sizeof e.batch);
+  return e;
+}
+
 struct dot_launch {
   dots d;
   const void *kernel;
@@ -7202,7 +7231,7 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch 
   l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
 }
 
-static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
+static gpured_status run_dot(gemm_run *run, const char *weights, char *out, const ending *end) {
   const gpured__gemm_plan *p = run->p;
   dot_launch l;
   void *arguments[] = {&l.d};
@@ -7213,28 +7242,11 @@ static gpured_status run_dot(gemm_run *run, const char *weights, char *out) {
   l.d.right = describe_operand(&p->right, GPURED__RIGHT);
   l.d.weights = weights;
   l.d.out = out;
+  if (end) l.d.end = *end;
   l.d.batch_count = p->batch_count;
   memcpy(l.d.batch, p->batch, sizeof l.d.batch);
   choose_dot(run->m, p, &l);
   return launch_after(run->m, l.kernel, most_blocks(l.blocks), l.threads, arguments);
-}
-
-/* What all last steps of result r have in common. */
-static ending end_of(const gpured__gemm_plan *p, int r) {
-  ending e;
-  memset(&e, 0, sizeof e);
-  e.items = p->batches;
-  e.columns = p->columns;
-  e.rows = p->rows;
-  e.blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
-  e.mean = p->g->results[r].op == GPURED_MEAN;
-  e.which = GPURED__GEMM_OPERANDS + r;
-  e.dtype = p->g->results[r].out.dtype;
-  e.out = (char *)p->g->results[r].out.data;
-  e.out_stride = p->result_stride[r];
-  e.batch_count = p->batch_count;
-  memcpy(e.batch, p->batch, sizeof e.batch);
-  return e;
 }
 
 static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
@@ -7252,6 +7264,35 @@ static gpured_status end_sums_of(gemm_run *run, ending *e) {
                  e);
 }
 
+/* The dot products and all results made of them. One result of few columns is stored by the same
+ * kernel: a launch less, where more columns had rather be stored side by side. */
+enum { SHORT_ROAD_ALONE = 1 << 16 };
+
+static gpured_status end_short_road(gemm_run *run, const char *sums, char *products,
+                                    const char *row_sums, const char *column_bias) {
+  const gpured__gemm_plan *p = run->p;
+  ending ends[GPURED_MAX_RESULTS];
+  gpured_status st;
+  int r, count = 0;
+  for (r = 0; r < p->g->count; ++r) {
+    ending *e = &ends[count];
+    if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
+    *e = end_of(p, r);
+    e->values = products;
+    e->scaled = p->ep.scaled;
+    e->alpha = p->ep.alpha;
+    e->narrow_alpha = (float)p->ep.alpha;
+    e->row_sums = row_sums;
+    e->column_bias = column_bias;
+    ++count;
+  }
+  if (count == 1 && p->batches * p->columns <= SHORT_ROAD_ALONE)
+    return run_dot(run, sums, NULL, ends);
+  st = run_dot(run, sums, products, NULL);
+  for (r = 0; r < count && st == GPURED_OK; ++r) st = end_sums_of(run, &ends[r]);
+  return st;
+}
+
 static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
   const gpured__gemm_plan *p = run->p;
   const double items = (double)p->batches;
@@ -7262,7 +7303,6 @@ static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
   gpured_tensor out = gpured__gemm_vector(p, sums, p->depth);
   const int has_rows = p->row_bias || p->g->form, has_columns = p->column_bias || p->g->form;
   gpured_status st = GPURED_OK;
-  int r;
   if (p->depth > 0) st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
   if (st == GPURED_OK && has_rows) {
     row_sums = reserve(run, items, acc_size(p));
@@ -7271,19 +7311,7 @@ static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
     st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
   }
   if (run->measuring || st != GPURED_OK) return st;
-  st = run_dot(run, sums, products);
-  for (r = 0; r < p->g->count && st == GPURED_OK; ++r) {
-    ending e = end_of(p, r);
-    if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
-    e.values = products;
-    e.scaled = p->ep.scaled;
-    e.alpha = p->ep.alpha;
-    e.narrow_alpha = (float)p->ep.alpha;
-    e.row_sums = row_sums;
-    e.column_bias = has_columns ? b->columns : NULL;
-    st = end_sums_of(run, &e);
-  }
-  return st;
+  return end_short_road(run, sums, products, row_sums, has_columns ? b->columns : NULL);
 }
 
 /* ---- The product ---- */

@@ -536,8 +536,8 @@ static const int short_pair[2] = {GPURED_SUM, GPURED_MEAN};
 
 /* Whole tiles and edges, layouts with and without vectors, and both roads. */
 static void test_device_gemm(gpured_backend backend) {
-  static const int64_t shapes[][4] = {{1, 256, 512, 64},  {3, 128, 256, 40}, {2, 300, 200, 33},
-                                      {1, 1000, 64, 100}, {2, 131, 257, 17}, {1, 64, 1000, 300},
+  static const int64_t shapes[][4] = {{1, 256, 512, 24}, {3, 128, 256, 20}, {2, 300, 200, 17},
+                                      {1, 1000, 64, 36}, {2, 131, 257, 17}, {1, 64, 400, 100},
                                       {5, 384, 128, 16}};
   static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16};
   static const layout hows[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD, LAYOUT_RANDOM};
@@ -552,6 +552,7 @@ static void test_device_gemm(gpured_backend backend) {
           gpured_options o = strict_options(NULL);
           gpured_status st;
           there x;
+          if (j > 0 && (i + 2 * j + k + axis) % 4 != 0) continue;
           make_there(&x, dtypes[j], s[0], s[1], s[2], s[3], is_short ? short_pair : gemm_trio,
                      is_short ? 2 : 3, axis, hows[k], shift);
           st = gpured_gemm_reduce_ex(&x.g, &o);
