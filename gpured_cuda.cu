@@ -28,6 +28,7 @@
 #define GPURED__NUMBERS static __device__ const
 #include "gpured.h"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #define GPURED__DEV static __device__ __forceinline__
@@ -4581,7 +4582,1590 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
 }
 
 /* ============================================================================================== */
-/* 14  GEMM-reduce: what the host does                                                            */
+/* 14  GEMM-reduce on tensor cores                                                                */
+/* ============================================================================================== */
+/*
+ * Products of f16 and bf16 with f32 accumulation. The kept axis is M of the matrix instructions and
+ * the reduced axis is N: in both instructions used here a thread then holds whole stretches of the
+ * reduced axis for two kept elements, so a running result stays in its registers over all tiles of
+ * a segment, and four lanes meet by two shuffles at the end. The product is never written and there
+ * are no atomics.
+ *   The reduced axis is cut into segments, whose results meet in ascending order in a second
+ * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
+ * So a result is the same from run to run, and for an item alone and in a batch.
+ *   Three warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by bulk
+ * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce. While one of
+ * them reduces, the other one multiplies.
+ */
+enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
+enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
+enum { TENSOR_AXES = 3 };                                /* of the batch, in an operand */
+enum { TENSOR_FINISH = 256 };
+
+/* What is done with the values of an element of the kept axis. */
+enum {
+  FOLD_MAX,
+  FOLD_MIN,
+  FOLD_ABSMAX,
+  FOLD_ARGMAX,
+  FOLD_ARGMIN,
+  FOLD_SUM,
+  FOLD_ABS,
+  FOLD_SQUARE,
+  FOLD_LSE
+};
+
+struct tensor_result {
+  char *data;
+  int64_t stride; /* of the kept axis */
+  int op, dtype, fold;
+};
+
+/* The batch of an operand, in the terms of its tensor map. */
+struct tensor_operand {
+  int axes, crosswise; /* crosswise: its unit stride is not along the depth */
+  const char *data;
+  int64_t along, depth;                       /* strides */
+  int whole;                                  /* can it be read 16 bytes at a time? */
+  unsigned n[TENSOR_AXES], item[TENSOR_AXES]; /* coordinate: item / item[i] % n[i] */
+  int wraps[TENSOR_AXES];                     /* is there something to % n[i]? */
+};
+
+struct tensor_job {
+  CUtensorMap left_map, right_map;
+  tensor_operand left, right;
+  int64_t rows, columns, depth, batches;
+  int tiles, segments, segment_tiles; /* of the reduced axis; whole segments, and a shorter one */
+  int whole_segments, whole_units, last_tiles;
+  int panels, units, steps; /* of the kept axis; of work; of the depth */
+  int form;                 /* bits: bf16, right and left crosswise, negative */
+  int cluster, stages, raster, turns;
+  int count, slices;                   /* results; threads that take a result's segments */
+  int plain, map;                      /* plain: values are the product itself */
+  float alpha, scale;                  /* of a value; where they are plain, of a result */
+  const float *row_bias, *column_bias; /* [batches][row_pad], [batches][column_pad] */
+  int64_t row_pad, column_pad;
+  char *product; /* C, or NULL */
+  int product_dtype;
+  int64_t product_row, product_column;
+  float2 *partial; /* [count][slots = batches * segments][columns] */
+  int64_t slots;
+  int batch_count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+  tensor_result result[GPURED_MAX_RESULTS];
+};
+
+/* ---- Running results: x, and in y an index (arg; -1: none yet) or a sum (logsumexp) ---- */
+
+static __host__ __device__ __forceinline__ bool fold_is_arg(int fold) {
+  return fold == FOLD_ARGMAX || fold == FOLD_ARGMIN;
+}
+
+GPURED__DEV float exp2_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+/* exp(scale * (x - m)): 1 where both are the same infinity, and neither is used then. */
+GPURED__DEV float exp_from(float x, float m, float factor) {
+  return exp2_fast(mul(sub(x, m), factor));
+}
+
+/* All of these are commutative to the bit, so that lanes may exchange their results. */
+GPURED__DEV float2 merged_arg(float2 a, float2 b) {
+  const int ia = __float_as_int(a.y), ib = __float_as_int(b.y);
+  const bool second = beats(b.x, a.x) || (!beats(a.x, b.x) && ib < ia);
+  const bool other = ia < 0 || (ib >= 0 && second);
+  a.x = other ? b.x : a.x;
+  a.y = other ? b.y : a.y;
+  return a;
+}
+
+GPURED__DEV float2 merged_lse(float2 a, float2 b, float factor) {
+  const float m = greater_of(a.x, b.x), base = is_finite(m) ? m : 0;
+  a.y = add(mul(a.y, exp_from(a.x, base, factor)), mul(b.y, exp_from(b.x, base, factor)));
+  a.x = m;
+  return a;
+}
+
+/* Minima run as maxima of negated values. */
+GPURED__DEV float2 merged(int fold, float factor, float2 a, float2 b) {
+  if (fold_is_arg(fold)) return merged_arg(a, b);
+  if (fold == FOLD_LSE) return merged_lse(a, b, factor);
+  a.x = fold <= FOLD_ABSMAX ? greater_of(a.x, b.x) : add(a.x, b.x);
+  return a;
+}
+
+GPURED__DEV float2 fold_start(int fold) {
+  float2 r;
+  r.x = fold <= FOLD_ARGMIN || fold == FOLD_LSE ? lowest(float()) : 0;
+  if (fold == FOLD_ABSMAX) r.x = 0;
+  r.y = fold_is_arg(fold) ? __int_as_float(-1) : 0;
+  return r;
+}
+
+/* What a value beyond the end of the reduced axis is. */
+GPURED__DEV float fold_neutral(int fold) {
+  if (fold == FOLD_MIN || fold == FOLD_ARGMIN) return infinity<float>();
+  return fold == FOLD_ABSMAX || fold == FOLD_SUM || fold == FOLD_ABS || fold == FOLD_SQUARE
+             ? 0
+             : lowest(float());
+}
+
+/*
+ * A warp's tile: 16 elements of the kept axis by BN of the reduced one. Thread t of a warp holds,
+ * for j = 0 ... BN/8-1, elements 4j and 4j+1 of kept element t/4 and 4j+2, 4j+3 of t/4 + 8, at
+ * places 8j + 2(t%4) and the one after it. `half` is 0 or 2 for the first or the other kept one.
+ */
+template <int BN>
+GPURED__DEV void tile_max(const float (&acc)[BN / 2], int how, float (&most)[2]) {
+  float m[2][4];
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float *to = &m[e / 2][2 * (j & 1) + e % 2], x = acc[4 * j + e];
+      if (how == FOLD_MIN || how == FOLD_ARGMIN) x = negated(x);
+      if (how == FOLD_ABSMAX) x = magnitude(x);
+      *to = j < 2 ? x : greater_of(*to, x);
+    }
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    most[h] = greater_of(greater_of(m[h][0], m[h][1]), greater_of(m[h][2], m[h][3]));
+}
+
+/* The maxima of the tile's groups of 8, and of the tile. */
+template <int BN>
+GPURED__DEV float group_max(const float (&acc)[BN / 2], int half, int how,
+                            float (&group)[BN / 32]) {
+  float m;
+#pragma unroll
+  for (int g = 0; g < BN / 32; ++g) {
+    float x[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      x[i] = acc[16 * g + 4 * (i / 2) + half + i % 2];
+      if (how == FOLD_ARGMIN) x[i] = negated(x[i]);
+    }
+#pragma unroll
+    for (int d = 4; d > 0; d /= 2)
+#pragma unroll
+      for (int i = 0; i < d; ++i) x[i] = greater_of(x[i], x[i + d]);
+    group[g] = x[0];
+    m = g ? greater_of(m, x[0]) : x[0];
+  }
+  return m;
+}
+
+/* If the group's maximum is m: its place and its values. One predicate for all, no branch. */
+GPURED__DEV void take_group(float group, float m, int place, int *at, const float *v,
+                            float (&x)[8]) {
+  asm("{ .reg .pred p;\n"
+      "setp.eq.f32 p, %9, %10;\n"
+      "@p mov.b32 %0, %11;\n@p mov.b32 %1, %12;\n@p mov.b32 %2, %13;\n@p mov.b32 %3, %14;\n"
+      "@p mov.b32 %4, %15;\n@p mov.b32 %5, %16;\n@p mov.b32 %6, %17;\n@p mov.b32 %7, %18;\n"
+      "@p mov.b32 %8, %19; }"
+      : "+r"(*at), "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]),
+        "+f"(x[6]), "+f"(x[7])
+      : "f"(group), "f"(m), "r"(place), "f"(v[0]), "f"(v[1]), "f"(v[4]), "f"(v[5]), "f"(v[8]),
+        "f"(v[9]), "f"(v[12]), "f"(v[13]));
+}
+
+/*
+ * Where the tile's maximum m is found first: it is looked for only where it beats what a lane of
+ * this warp has. The first group that has it is copied, so that eight values are searched, not all:
+ * moves go through another pipe than comparisons.
+ */
+template <int BN>
+GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2 (&best)[2]) {
+  float group[2][BN / 32], m[2], x[2][8];
+  bool wins[2];
+  int at[2] = {0, 0};
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    m[h] = group_max<BN>(acc, 2 * h, how, group[h]);
+    wins[h] = __float_as_int(best[h].y) < 0 || beats(m[h], best[h].x);
+  }
+  if (!__any_sync(0xffffffffu, wins[0] || wins[1])) return;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) x[i / 8][i % 8] = 0;
+#pragma unroll
+  for (int g = BN / 32 - 1; g >= 0; --g)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      take_group(group[h][g], m[h], 32 * g, &at[h], &acc[16 * g + 2 * h], x[h]);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    int in = 0;
+#pragma unroll
+    for (int i = 7; i >= 0; --i)
+      in = equal(how == FOLD_ARGMIN ? negated(x[h][i]) : x[h][i], m[h]) ? 8 * (i / 2) + i % 2 : in;
+    at[h] += in;
+  }
+  if (__any_sync(0xffffffffu, is_nan(m[0]) || is_nan(m[1]))) {
+    int nan_at[2] = {-1, -1};
+#pragma unroll
+    for (int i = BN / 2 - 1; i >= 0; --i)
+      nan_at[i / 2 % 2] = is_nan(acc[i]) ? 8 * (i / 4) + i % 2 : nan_at[i / 2 % 2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) at[h] = nan_at[h] < 0 ? at[h] : nan_at[h];
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    best[h].x = wins[h] ? m[h] : best[h].x;
+    best[h].y = wins[h] ? __int_as_float(first + at[h]) : best[h].y;
+  }
+}
+
+template <int BN>
+GPURED__DEV void tile_lse(const float (&acc)[BN / 2], float factor, float2 (&run)[2]) {
+  float m[2], base[2], s[2][4];
+  tile_max<BN>(acc, FOLD_MAX, m);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    m[h] = greater_of(run[h].x, m[h]);
+    base[h] = is_finite(m[h]) ? m[h] : 0;
+    s[h][0] = mul(run[h].y, exp_from(run[h].x, base[h], factor));
+    s[h][1] = s[h][2] = s[h][3] = 0;
+  }
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float *sum = &s[e / 2][2 * (j & 1) + e % 2];
+      *sum = add(*sum, exp_from(acc[4 * j + e], base[e / 2], factor));
+    }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    run[h].x = m[h];
+    run[h].y = add(add(s[h][0], s[h][1]), add(s[h][2], s[h][3]));
+  }
+}
+
+template <int BN>
+GPURED__DEV void tile_sum(const float (&acc)[BN / 2], int how, float2 (&run)[2]) {
+  float s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float x = acc[4 * j + e];
+      float *sum = &s[e / 2][2 * (j & 1) + e % 2];
+      if (how == FOLD_SQUARE)
+        *sum = fused(x, x, *sum);
+      else
+        *sum = add(*sum, how == FOLD_ABS ? magnitude(x) : x);
+    }
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    run[h].x = add(run[h].x, add(add(s[h][0], s[h][1]), add(s[h][2], s[h][3])));
+}
+
+template <int BN>
+GPURED__DEV void tile_fill(float (&acc)[BN / 2], int valid, float neutral) {
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (8 * j + e >= valid) acc[4 * j + e] = acc[4 * j + 2 + e] = neutral;
+}
+
+/* A tile joins the running results of a thread's two kept elements. */
+template <int BN>
+GPURED__DEV void tile_fold(int fold, const float (&acc)[BN / 2], float factor, int first,
+                           float2 (&run)[2]) {
+  float m[2];
+  switch (fold) {
+#define GPURED__CASE(F)                    \
+  case F:                                  \
+    tile_max<BN>(acc, F, m);               \
+    run[0].x = greater_of(run[0].x, m[0]); \
+    run[1].x = greater_of(run[1].x, m[1]); \
+    break;
+    GPURED__CASE(FOLD_MAX)
+    GPURED__CASE(FOLD_MIN)
+    GPURED__CASE(FOLD_ABSMAX)
+#undef GPURED__CASE
+#define GPURED__CASE(F)               \
+  case F:                             \
+    tile_arg<BN>(acc, F, first, run); \
+    break;
+    GPURED__CASE(FOLD_ARGMAX)
+    GPURED__CASE(FOLD_ARGMIN)
+#undef GPURED__CASE
+    case FOLD_LSE:
+      tile_lse<BN>(acc, factor, run);
+      break;
+    case FOLD_SUM:
+      tile_sum<BN>(acc, FOLD_SUM, run);
+      break;
+    case FOLD_ABS:
+      tile_sum<BN>(acc, FOLD_ABS, run);
+      break;
+    default:
+      tile_sum<BN>(acc, FOLD_SQUARE, run);
+  }
+}
+
+/* ---- Results ---- */
+
+static __device__ int64_t tensor_offset(const tensor_job &j, unsigned item, int which) {
+  int64_t offset = 0;
+  for (int i = j.batch_count - 1; i > 0; --i) {
+    const unsigned n = (unsigned)j.batch[i].n;
+    offset += item % n * j.batch[i].stride[which];
+    item /= n;
+  }
+  return j.batch_count ? offset + item * j.batch[0].stride[which] : 0;
+}
+
+/* factor: of the exponents of logsumexp, in base 2. */
+GPURED__DEV float lse_factor(const tensor_job &j) {
+  return j.plain ? mul(magnitude(j.scale), 1.44269504f) : 1.44269504f;
+}
+
+/* Finishes a result. Where values were reduced as the product gave them, alpha comes in here. */
+GPURED__DEV void tensor_store(const tensor_job &j, int r, int fold, int64_t offset, float2 y) {
+  const tensor_result &out = j.result[r];
+  char *p = out.data + offset * size_of(out.dtype);
+  float x = y.x;
+  if (fold_is_arg(fold)) {
+    store_any(p, out.dtype, (uint64_t)__float_as_int(y.y));
+    return;
+  }
+  if (j.plain) x = mul(x, j.scale);
+  if (fold == FOLD_LSE && is_finite(x)) x = add(x, logarithm(y.y));
+  if (fold == FOLD_MIN) x = negated(x);
+  if (fold == FOLD_SUM && out.op == GPURED_MEAN) x = quotient(x, (float)j.rows);
+  if (fold == FOLD_SQUARE && out.op == GPURED_NORM2) x = root(x);
+  store_any(p, out.dtype, x);
+}
+
+GPURED__DEV int64_t tensor_place(const tensor_job &j, int r, unsigned item, int64_t column) {
+  return tensor_offset(j, item, GPURED__GEMM_OPERANDS + r) + column * j.result[r].stride;
+}
+
+/* The four lanes that share two kept elements meet; two of them store. */
+GPURED__DEV void tensor_flush(const tensor_job &j, int r, int fold, float factor, unsigned item,
+                              int slot, int64_t column, const float2 (&run)[2]) {
+  const int lane = threadIdx.x % 4;
+  float2 y, other;
+  /* the lower two take the first element, the upper two the second */
+  y = lane < 2 ? run[0] : run[1];
+  other = lane < 2 ? run[1] : run[0];
+#pragma unroll
+  for (int d = 2; d > 0; d /= 2) {
+    other.x = __shfl_xor_sync(0xffffffffu, other.x, d);
+    if (fold_is_arg(fold) || fold == FOLD_LSE) other.y = __shfl_xor_sync(0xffffffffu, other.y, d);
+    y = merged(fold, factor, y, other);
+    other = y;
+  }
+  column += lane < 2 ? 0 : 8;
+  if (lane % 2 != 0 || column >= j.columns) return;
+  if (j.segments == 1)
+    tensor_store(j, r, fold, tensor_place(j, r, item, column), y);
+  else
+    j.partial[(r * j.slots + slot) * j.columns + column] = y;
+}
+
+/* The segments of an element of the kept axis meet; where there are many, j.slices threads take a
+ * stretch each. */
+__global__ void __launch_bounds__(TENSOR_FINISH)
+    tensor_finish(const __grid_constant__ tensor_job j) {
+  __shared__ float2 part[TENSOR_FINISH];
+  const int columns = TENSOR_FINISH / j.slices, slice = threadIdx.x / columns;
+  const int64_t blocks = (j.columns + columns - 1) / columns;
+  const int64_t column = blockIdx.x % blocks * columns + threadIdx.x % columns;
+  const unsigned item = (unsigned)(blockIdx.x / blocks % j.batches);
+  const int r = (int)(blockIdx.x / blocks / j.batches), fold = j.result[r].fold;
+  const int each = (j.segments + j.slices - 1) / j.slices;
+  const int end = min(j.segments, (slice + 1) * each);
+  const float factor = lse_factor(j);
+  const float2 *p = j.partial + (r * j.slots + (int64_t)item * j.segments) * j.columns + column;
+  float2 y = fold_start(fold);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  if (column < j.columns) {
+#pragma unroll 8
+    for (int s = slice * each; s < end; ++s) y = merged(fold, factor, y, p[s * j.columns]);
+  }
+  part[threadIdx.x] = y;
+  __syncthreads();
+  if (slice > 0 || column >= j.columns) return;
+  for (int s = 1; s < j.slices; ++s) y = merged(fold, factor, y, part[s * columns + threadIdx.x]);
+  tensor_store(j, r, fold, tensor_place(j, r, item, column), y);
+}
+
+/* ---- Values: alpha, biases, map, the output C ---- */
+
+template <int BN>
+GPURED__DEV void tile_values(const tensor_job &j, float (&acc)[BN / 2], int64_t item, int64_t row,
+                             int64_t column) {
+  const float *rows = j.row_bias ? j.row_bias + item * j.row_pad + row : NULL;
+  float kept[2] = {0, 0};
+  if (j.column_bias) {
+    kept[0] = j.column_bias[item * j.column_pad + column];
+    kept[1] = j.column_bias[item * j.column_pad + column + 8];
+  }
+#pragma unroll
+  for (int i = 0; i < BN / 8; ++i) {
+    const float2 bias = rows ? *(const float2 *)(rows + 8 * i) : make_float2(0, 0);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      float x = add(fused(j.alpha, acc[4 * i + e], e & 1 ? bias.y : bias.x), kept[e / 2]);
+      if (j.map == GPURED_MAP_ABS) x = magnitude(x);
+      if (j.map == GPURED_MAP_SQUARE) x = mul(x, x);
+      acc[4 * i + e] = x;
+    }
+  }
+}
+
+template <int BN>
+GPURED__DEV void tile_product(const tensor_job &j, const float (&acc)[BN / 2], int64_t item,
+                              int64_t row, int64_t column, int valid) {
+  const int size = size_of(j.product_dtype);
+  char *p = j.product + (tensor_offset(j, item, GPURED__PRODUCT) + row * j.product_row +
+                         column * j.product_column) *
+                            size;
+#pragma unroll
+  for (int i = 0; i < BN / 8; ++i)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (8 * i + (e & 1) < valid && column + (e / 2) * 8 < j.columns)
+        store_any(p + ((8 * i + (e & 1)) * j.product_row + (e / 2) * 8 * j.product_column) * size,
+                  j.product_dtype, acc[4 * i + e]);
+}
+
+/* What becomes of a tile. row: its first element of the reduced axis, lane: that of this thread. A
+ * single result stays in registers; several are stored for each tile. */
+template <int BN, int KIND>
+GPURED__DEV void tile_done(const tensor_job &j, float (&acc)[BN / 2], int fold, float factor,
+                           unsigned item, int slot, int64_t row, int lane, int64_t column,
+                           float2 (&run)[2]) {
+  const int64_t left = j.rows - row;
+  const int valid = (left < BN ? (int)left : BN) - lane, first = (int)row + lane;
+  if (KIND == TENSOR_ANY) {
+    if (!j.plain) tile_values<BN>(j, acc, item, row + lane, column);
+    if (j.product) tile_product<BN>(j, acc, item, row + lane, column, valid);
+  }
+  for (int r = 0; KIND == TENSOR_ANY && j.count > 1 && r < j.count; ++r) {
+    fold = j.result[r].fold;
+    if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold));
+    run[0] = run[1] = fold_start(fold);
+    tile_fold<BN>(fold, acc, factor, first, run);
+    tensor_flush(j, r, fold, factor, item, slot, column, run);
+  }
+  if (KIND == TENSOR_ANY && j.count > 1) return;
+  if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold));
+  tile_fold<BN>(fold, acc, factor, first, run);
+}
+
+/* The fold of the first result. */
+GPURED__DEV int tensor_fold(const tensor_job &j, int kind) {
+  if (kind == TENSOR_MAX) return FOLD_MAX;
+  if (kind == TENSOR_ARG) return FOLD_ARGMAX;
+  return kind == TENSOR_LSE ? FOLD_LSE : j.result[0].fold;
+}
+
+/* ---- A unit of work: some tiles of the reduced axis for a panel of the kept one ---- */
+
+struct tensor_unit {
+  unsigned item;
+  int segment, panel, tile, slot; /* slot: of its results among all segments of all items */
+};
+
+/* Whole segments come first, then the shorter last ones, so that the number of tiles of a unit is
+ * known without a division. */
+GPURED__DEV int tensor_tiles_of(const tensor_job &j, int unit) {
+  return unit < j.whole_units ? j.segment_tiles : j.last_tiles;
+}
+
+/* Units that run side by side make a square of panels and segments, so that they share what they
+ * read in the second cache. */
+GPURED__DEV tensor_unit tensor_find(const tensor_job &j, int unit) {
+  const bool whole = unit < j.whole_units;
+  const unsigned segments = whole ? (unsigned)j.whole_segments : 1, per = j.panels * segments;
+  unsigned at = (unsigned)(whole ? unit : unit - j.whole_units), first, width;
+  tensor_unit u;
+  u.item = per > 1 ? at / per : at;
+  at -= u.item * per;
+  u.segment = u.panel = 0;
+  if (segments == 1) {
+    u.panel = (int)at;
+  } else if (per > 1) {
+    first = at / (j.raster * segments) * j.raster;
+    width = min((unsigned)j.raster, j.panels - first);
+    at -= first * segments;
+    u.segment = (int)(at / width);
+    u.panel = (int)(first + at - u.segment * width);
+  }
+  if (!whole) u.segment = j.whole_segments;
+  u.tile = u.segment * j.segment_tiles;
+  u.slot = (int)u.item * j.segments + u.segment;
+  return u;
+}
+
+/*
+ * The shape of a block: BN of the reduced axis at a time, and a warpgroup for each 64 elements of
+ * the kept one besides that which fills the ring. Large tiles have a multiprocessor to themselves;
+ * small ones share it, so that the latencies of some hide behind the others.
+ */
+template <int BN>
+struct tensor_shape {
+  enum { GROUPS = BN == 256 ? 2 : 1, KEPT = 64 * GROUPS, THREADS = 128 + 128 * GROUPS };
+  enum { STAGES = 4 };
+  enum { KEPT_BYTES = KEPT * 128, BYTES = KEPT_BYTES + BN * 128 };
+};
+
+/* Blocks that share a multiprocessor. */
+static constexpr __host__ __device__ int tensor_blocks(int tile, int kind) {
+  return tile == 256 ? 1 : kind == TENSOR_ANY ? 2 : 3;
+}
+
+/* ---- sm_90a: the instructions ---- */
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || \
+    (defined(__CUDA_ARCH_SPECIFIC__) && __CUDA_ARCH_SPECIFIC__ == 900)
+#define GPURED__WGMMA
+#endif
+
+#ifdef GPURED__WGMMA
+GPURED__DEV uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+GPURED__DEV void barrier_init(uint32_t bar, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+GPURED__DEV void barrier_expect(uint32_t bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
+}
+/* Arrives at the same barrier of another block of the cluster. */
+GPURED__DEV void barrier_arrive(uint32_t bar, uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 r; mapa.shared::cluster.u32 r, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [r]; }" ::"r"(bar),
+      "r"(rank)
+      : "memory");
+}
+GPURED__DEV bool barrier_try(uint32_t bar, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(done)
+      : "r"(bar), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+GPURED__DEV void barrier_wait(uint32_t bar, uint32_t parity) {
+  while (!barrier_try(bar, parity)) {
+  }
+}
+GPURED__DEV void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/* A box of a tensor to shared memory, of one block or of all blocks in `mask`. */
+GPURED__DEV void copy_box(const CUtensorMap *map, uint32_t to, uint32_t bar, int axes, int x, int y,
+                          const int *item, uint32_t mask) {
+  if (axes <= 1) {
+    if (mask)
+      asm volatile(
+          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+          ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+          "l"(map), "r"(x), "r"(y), "r"(item[0]), "r"(bar), "h"((uint16_t)mask)
+          : "memory");
+    else
+      asm volatile(
+          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+          " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+          "l"(map), "r"(x), "r"(y), "r"(item[0]), "r"(bar)
+          : "memory");
+    return;
+  }
+  if (mask)
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;" ::"r"(to),
+        "l"(map), "r"(x), "r"(y), "r"(item[0]), "r"(item[1]), "r"(item[2]), "r"(bar),
+        "h"((uint16_t)mask)
+        : "memory");
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to),
+        "l"(map), "r"(x), "r"(y), "r"(item[0]), "r"(item[1]), "r"(item[2]), "r"(bar)
+        : "memory");
+}
+
+/* Shared memory as the matrix instructions see it: rows of 128 bytes, swizzled, 1024 bytes to the
+ * next eight rows; 64 elements to the next piece of an operand that lies crosswise. */
+GPURED__DEV uint64_t operand_at(uint32_t address) {
+  const uint64_t pieces = 64 * 128 >> 4, rows = 1024 >> 4, swizzle = 1;
+  return (uint64_t)((address & 0x3ffff) >> 4) | pieces << 16 | rows << 32 | swizzle << 62;
+}
+
+#define GPURED__R10(t) \
+  "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
+#define GPURED__R0_9 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
+#define GPURED__D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define GPURED__D16(i) GPURED__D4(i), GPURED__D4(i + 4), GPURED__D4(i + 8), GPURED__D4(i + 12)
+#define GPURED__D32 GPURED__D16(0), GPURED__D16(16)
+#define GPURED__D128                                                               \
+  GPURED__D32, GPURED__D16(32), GPURED__D16(48), GPURED__D16(64), GPURED__D16(80), \
+      GPURED__D16(96), GPURED__D16(112)
+#define GPURED__R32 GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) "%30,%31"
+#define GPURED__R128                                                                      \
+  GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) GPURED__R10(3) GPURED__R10(4) GPURED__R10(5) \
+      GPURED__R10(6) GPURED__R10(7) GPURED__R10(8) GPURED__R10(9) GPURED__R10(10)         \
+          GPURED__R10(11) "%120,%121,%122,%123,%124,%125,%126,%127"
+
+/* d = a b + (go_on ? d : 0) for 64 by N by 16; one instruction for each type, N and pair of
+ * layouts. `negative` takes -a. */
+#define GPURED__MULTIPLY(N, type, regs, outs, na, nb, ngo, nneg, nta, ntb)               \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #ngo                                   \
+               ", 0;\n"                                                                  \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" regs \
+               "}, %" #na ", %" #nb ", p, %" #nneg ", 1, %" #nta ", %" #ntb "; }"        \
+               : outs                                                                    \
+               : "l"(a), "l"(b), "r"(go_on), "n"(NEGATIVE ? -1 : 1), "n"(TA), "n"(TB))
+
+template <int BF, int TA, int TB, int NEGATIVE>
+GPURED__DEV void multiply_add(float (&d)[128], uint64_t a, uint64_t b, int go_on) {
+  if (BF)
+    GPURED__MULTIPLY(256, "bf16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
+  else
+    GPURED__MULTIPLY(256, "f16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
+}
+template <int BF, int TA, int TB, int NEGATIVE>
+GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on) {
+  if (BF)
+    GPURED__MULTIPLY(64, "bf16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
+  else
+    GPURED__MULTIPLY(64, "f16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
+}
+#undef GPURED__MULTIPLY
+
+template <int N>
+GPURED__DEV void hold(float (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+/* ---- sm_90a: the ring of operand tiles ---- */
+
+struct tensor_ring {
+  uint32_t data, full, empty; /* addresses: tiles, barriers of 8 bytes */
+  int4 *place; /* with the first step of a tile of the product: its item, its number along the
+                  reduced axis, its first kept element, the slot of its results */
+  int stages, stage, cluster;
+  uint32_t parity;
+};
+
+GPURED__DEV void ring_next(tensor_ring *ring) {
+  if (++ring->stage == ring->stages) {
+    ring->stage = 0;
+    ring->parity ^= 1;
+  }
+}
+
+GPURED__DEV void ring_wait(const tensor_ring &ring) {
+  barrier_wait(ring.full + 8 * ring.stage, ring.parity);
+}
+
+/* Tells every block of the cluster that this warp has done with a tile. */
+GPURED__DEV void ring_free(const tensor_ring &ring, int stage) {
+  const uint32_t lane = threadIdx.x % 32;
+  if ((int)lane < ring.cluster) barrier_arrive(ring.empty + 8 * stage, lane);
+}
+
+/* One step of the depth; go_on: is there a sum already? */
+template <int BN, int BF, int TA, int TB, int NEGATIVE>
+GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int group, int go_on) {
+  enum { STEP_A = TA ? 2048 >> 4 : 32 >> 4, STEP_B = TB ? 2048 >> 4 : 32 >> 4 };
+  const uint32_t at = ring.data + ring.stage * tensor_shape<BN>::BYTES;
+  const uint64_t a = operand_at(at + group * 8192);
+  const uint64_t b = operand_at(at + tensor_shape<BN>::KEPT_BYTES);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < TENSOR_STEP / 16; ++i)
+    multiply_add<BF, TA, TB, NEGATIVE>(acc, a + i * STEP_A, b + i * STEP_B, go_on || i > 0);
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* The two warpgroups take turns to issue a tile, so that one multiplies while the other reduces:
+ * where a tile is short, and only for TENSOR_ANY, since the others gain nothing by it. */
+GPURED__DEV void turn_wait(int group) {
+  if (group == 0)
+    asm volatile("bar.sync 1, 256;" ::: "memory");
+  else
+    asm volatile("bar.sync 2, 256;" ::: "memory");
+}
+GPURED__DEV void turn_pass(int group) {
+  if (group == 0)
+    asm volatile("bar.arrive 2, 256;" ::: "memory");
+  else
+    asm volatile("bar.arrive 1, 256;" ::: "memory");
+}
+
+/* One tile of the product: all steps of the depth. CASE: bf16, which operands lie crosswise, sign.
+ * The tile before the last issued one is given back when its instructions have ended. */
+template <int BN, int CASE>
+GPURED__DEV void tensor_multiply(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
+                                 int group) {
+  enum { BF = CASE & 1, TA = CASE >> 1 & 1, TB = CASE >> 2 & 1, NEGATIVE = CASE >> 3 & 1 };
+  int before = ring->stage;
+  hold(acc);
+  ring_wait(*ring);
+  tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, group, 0);
+  ring_next(ring);
+  for (int k = 1; k < j.steps; ++k) {
+    ring_wait(*ring);
+    tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, group, 1);
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    ring_free(*ring, before);
+    before = ring->stage;
+    ring_next(ring);
+  }
+  if (j.turns) turn_pass(group);
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold(acc);
+  ring_free(*ring, before);
+}
+
+template <int BN>
+GPURED__DEV void tensor_multiply_any(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
+                                     int group) {
+  switch (j.form) {
+#define GPURED__CASE(c)                          \
+  case c:                                        \
+    tensor_multiply<BN, c>(j, acc, ring, group); \
+    break;
+    GPURED__CASE(0)
+    GPURED__CASE(1)
+    GPURED__CASE(2)
+    GPURED__CASE(3)
+    GPURED__CASE(4)
+    GPURED__CASE(5)
+    GPURED__CASE(6)
+    GPURED__CASE(7)
+    GPURED__CASE(8)
+    GPURED__CASE(9)
+    GPURED__CASE(10)
+    GPURED__CASE(11)
+    GPURED__CASE(12)
+    GPURED__CASE(13)
+    GPURED__CASE(14)
+    GPURED__CASE(15)
+#undef GPURED__CASE
+  }
+}
+
+GPURED__DEV void tensor_coordinates(const tensor_operand &o, unsigned item, int *c) {
+#pragma unroll
+  for (int i = 0; i < TENSOR_AXES; ++i) {
+    unsigned x = i < o.axes ? item : 0;
+    if (i < o.axes && o.item[i] > 1) x /= o.item[i];
+    if (i < o.axes && o.wraps[i]) x %= o.n[i];
+    c[i] = (int)x;
+  }
+}
+
+/* Fills the ring: the kept operand's tile for this block alone, this block's share of the other
+ * operand's for the whole cluster. */
+template <int BN>
+GPURED__DEV void tensor_fetch(const tensor_job &j, const tensor_ring &ring, int rank, int depth,
+                              int row, int kept, const int *left, const int *right) {
+  const uint32_t mask = ring.cluster > 1 ? (1u << ring.cluster) - 1 : 0;
+  const int share = BN / ring.cluster, first = row + rank * share;
+  const uint32_t to = ring.data + ring.stage * tensor_shape<BN>::BYTES;
+  const uint32_t other = to + tensor_shape<BN>::KEPT_BYTES + rank * share * 128;
+  const uint32_t bar = ring.full + 8 * ring.stage;
+  barrier_expect(bar, tensor_shape<BN>::BYTES);
+  if (!j.right.crosswise)
+    copy_box(&j.right_map, to, bar, j.right.axes, depth, kept, right, 0);
+  else
+    for (int i = 0; i < tensor_shape<BN>::KEPT; i += 64)
+      copy_box(&j.right_map, to + i * 128, bar, j.right.axes, kept + i, depth, right, 0);
+  if (!j.left.crosswise)
+    copy_box(&j.left_map, other, bar, j.left.axes, depth, first, left, mask);
+  else
+    for (int i = 0; i < share; i += 64)
+      copy_box(&j.left_map, other + i * 128, bar, j.left.axes, first + i, depth, left, mask);
+}
+
+template <int BN>
+GPURED__DEV void tensor_produce(const tensor_job &j, tensor_ring ring, int rank, int unit,
+                                int stride) {
+  int left[TENSOR_AXES], right[TENSOR_AXES];
+  tensor_unit u = tensor_find(j, unit), next = u;
+  while (unit < j.units) {
+    const int kept = (u.panel * ring.cluster + rank) * tensor_shape<BN>::KEPT;
+    const int tiles = tensor_tiles_of(j, unit);
+    tensor_coordinates(j.left, u.item, left);
+    tensor_coordinates(j.right, u.item, right);
+    unit += stride;
+    for (int t = 0; t < tiles; ++t)
+      for (int k = 0; k < j.steps; ++k, ring_next(&ring)) {
+        barrier_wait(ring.empty + 8 * ring.stage, ring.parity ^ 1);
+        if (k == 0) ring.place[ring.stage] = make_int4((int)u.item, u.tile + t, kept, u.slot);
+        tensor_fetch<BN>(j, ring, rank, k * TENSOR_STEP, (u.tile + t) * BN, kept, left, right);
+        if (t == 0 && k == 0) next = tensor_find(j, unit); /* while there is time */
+      }
+    u = next;
+  }
+}
+
+/* Multiplies and reduces. */
+template <int BN, int KIND>
+GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit, int stride,
+                                int group) {
+  const int lane = threadIdx.x % 32, mine = group * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
+  const int fold = tensor_fold(j, KIND);
+  const float factor = lse_factor(j);
+  float2 run[2];
+  run[0] = run[1] = fold_start(fold);
+  if (j.turns && group == 1) turn_pass(group);
+  for (; unit < j.units; unit += stride) {
+    for (int left = tensor_tiles_of(j, unit); left > 0; --left) {
+      float acc[BN / 2];
+      if (j.turns) turn_wait(group);
+      ring.stage = __shfl_sync(0xffffffffu, ring.stage, 0); /* in uniform registers */
+      ring.parity = __shfl_sync(0xffffffffu, ring.parity, 0);
+      ring_wait(ring);
+      const int4 at = ring.place[ring.stage];
+      const int64_t column = at.z + mine;
+      tensor_multiply_any<BN>(j, acc, &ring, group);
+      tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,
+                          2 * (lane % 4), column, run);
+      if (left > 1 || (KIND == TENSOR_ANY && j.count > 1)) continue;
+      tensor_flush(j, 0, fold, factor, (unsigned)at.x, at.w, column, run);
+      run[0] = run[1] = fold_start(fold);
+    }
+  }
+  if (j.turns && group == 0) turn_wait(group); /* the pass that nobody is left to take */
+}
+
+template <int BN, int KIND>
+__global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_blocks(BN, KIND))
+    tensor_tiles(const __grid_constant__ tensor_job j) {
+  extern __shared__ __align__(1024) char tensor_memory[];
+  __shared__ uint64_t barriers[16];
+  __shared__ int4 place[8];
+  const uint32_t base = shared_address(tensor_memory);
+  const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
+  tensor_ring ring;
+  uint32_t rank, clusters, index;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+  asm("mov.u32 %0, %%nclusterid.x;" : "=r"(clusters));
+  ring.data = (base + 1023) & ~1023u;
+  ring.full = shared_address(barriers);
+  ring.empty = ring.full + 64;
+  ring.place = place;
+  ring.stages = j.stages;
+  ring.stage = 0;
+  ring.parity = 0;
+  ring.cluster = j.cluster;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < j.stages; ++i) {
+      barrier_init(ring.full + 8 * i, 1);
+      barrier_init(ring.empty + 8 * i, 4 * tensor_shape<BN>::GROUPS * j.cluster);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  cluster_sync();
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (group == 0) {
+    if (BN == 256) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    if (threadIdx.x == 0) tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
+  } else {
+    if (BN == 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+    tensor_consume<BN, KIND>(j, ring, (int)index, (int)clusters,
+                             tensor_shape<BN>::GROUPS == 1 ? 0 : group - 1);
+  }
+  cluster_sync();
+}
+#else
+template <int BN, int KIND>
+__global__ void __launch_bounds__(32) tensor_tiles(const __grid_constant__ tensor_job) {}
+#endif
+
+/* ---- sm_80: mma.sync, for what the above cannot take ---- */
+/*
+ * A block takes 128 elements of the kept axis and 128 of the reduced one, a warp 16 of the kept and
+ * all of the reduced. Operands that are aligned come in through a ring of asynchronous copies of 16
+ * bytes, others element by element.
+ */
+enum { HMMA_TILE = 128, HMMA_STEP = 32, HMMA_STAGES = 3, HMMA_THREADS = 256 };
+enum {
+  HMMA_LINE = 2 * HMMA_STEP + 16,
+  HMMA_CROSS = 2 * HMMA_TILE + 16
+}; /* bytes, without conflicts */
+enum { HMMA_BYTES = HMMA_TILE * HMMA_LINE, HMMA_SHARED = 2 * HMMA_STAGES * HMMA_BYTES };
+
+static constexpr __host__ __device__ int hmma_blocks(int kind) {
+  return kind == TENSOR_MAX ? 2 : 1;
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+/* Four 8x8 matrices from shared memory. */
+template <int TRANSPOSED>
+GPURED__DEV void load_matrices(uint32_t (&r)[4], uint32_t address) {
+  if (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+template <int BF>
+GPURED__DEV void hmma_add(float *d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if (BF)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* Where a lane finds its row of a 16x16 piece: 16 of the operand from `first`, 16 of the depth from
+ * k. `swapped`: which of the two axes the second of the four matrices goes along. */
+template <int CROSS>
+GPURED__DEV uint32_t piece_at(uint32_t base, int first, int k, bool swapped) {
+  const int lane = threadIdx.x % 32, one = lane / 8 % 2, two = lane / 16;
+  const int along = first + 8 * (swapped ? two : one), deep = k + 8 * (swapped ? one : two);
+  return CROSS ? base + (deep + lane % 8) * HMMA_CROSS + 2 * along
+               : base + (along + lane % 8) * HMMA_LINE + 2 * deep;
+}
+
+/* One step of the depth from shared memory. */
+template <int BF, int TA, int TB>
+GPURED__DEV void hmma_step(float (&acc)[HMMA_TILE / 2], uint32_t kept, uint32_t reduced,
+                           uint32_t flip) {
+  const int warp = threadIdx.x / 32;
+#pragma unroll
+  for (int k = 0; k < HMMA_STEP; k += 16) {
+    uint32_t a[4], b[4];
+    load_matrices<TA>(a, piece_at<TA>(kept, 16 * warp, k, false));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] ^= flip;
+#pragma unroll
+    for (int n = 0; n < HMMA_TILE; n += 16) {
+      load_matrices<TB>(b, piece_at<TB>(reduced, n, k, true));
+      hmma_add<BF>(&acc[n / 2], a, b[0], b[1]);
+      hmma_add<BF>(&acc[n / 2 + 4], a, b[2], b[3]);
+    }
+  }
+}
+
+/* A tile of an operand to shared memory: HMMA_TILE elements from `first` on, HMMA_STEP of the depth
+ * from k on; zeros beyond the ends. */
+GPURED__DEV void hmma_fetch(const tensor_operand &o, int extent, int depth, const uint16_t *data,
+                            int first, int k, uint32_t to) {
+  const int fast = o.crosswise ? extent : depth, fast_from = o.crosswise ? first : k;
+  const int slow = o.crosswise ? depth : extent, slow_from = o.crosswise ? k : first;
+  const int64_t slow_step = o.crosswise ? o.depth : o.along;
+  const int lines = o.crosswise ? HMMA_STEP : HMMA_TILE,
+            line = o.crosswise ? HMMA_CROSS : HMMA_LINE;
+  const int width = o.crosswise ? HMMA_TILE : HMMA_STEP, pieces = width / 8;
+  if (o.whole) {
+    for (int i = threadIdx.x; i < lines * pieces; i += HMMA_THREADS) {
+      const int x = fast_from + i % pieces * 8, y = slow_from + i / pieces;
+      const int rest = y < slow && x < fast ? min(fast - x, 8) : 0;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + i / pieces * line +
+                                                                         i % pieces * 16),
+                   "l"(data + (rest ? y * slow_step + x : 0)), "r"(2 * rest)
+                   : "memory");
+    }
+    return;
+  }
+  const int64_t fast_step = o.crosswise ? o.along : o.depth;
+  for (int i = threadIdx.x; i < lines * width; i += HMMA_THREADS) {
+    const int x = fast_from + i % width, y = slow_from + i / width;
+    const uint16_t v = y < slow && x < fast ? data[y * slow_step + x * fast_step] : 0;
+    asm volatile("st.shared.b16 [%0], %1;" ::"r"(to + i / width * line + i % width * 2), "h"(v)
+                 : "memory");
+  }
+}
+
+struct hmma_place {
+  const uint16_t *left, *right; /* of the item */
+  int row, kept;                /* first elements of the tile */
+};
+
+GPURED__DEV void hmma_fetch_both(const tensor_job &j, const hmma_place &at, int step,
+                                 uint32_t base) {
+  const uint32_t to = base + step % HMMA_STAGES * 2 * HMMA_BYTES;
+  const int k = step * HMMA_STEP, depth = (int)j.depth;
+  if (k < depth) {
+    hmma_fetch(j.right, (int)j.columns, depth, at.right, at.kept, k, to);
+    hmma_fetch(j.left, (int)j.rows, depth, at.left, at.row, k, to + HMMA_BYTES);
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* One tile of the product. */
+template <int CASE>
+GPURED__DEV void hmma_multiply(const tensor_job &j, float (&acc)[HMMA_TILE / 2],
+                               const hmma_place &at, uint32_t base) {
+  const int steps = (int)((j.depth + HMMA_STEP - 1) / HMMA_STEP);
+  const uint32_t flip = j.form & 8 ? 0x80008000u : 0;
+#pragma unroll
+  for (int i = 0; i < HMMA_TILE / 2; ++i) acc[i] = 0;
+  for (int s = 0; s < HMMA_STAGES - 1; ++s) hmma_fetch_both(j, at, s, base);
+  for (int s = 0; s < steps; ++s) {
+    const uint32_t from = base + s % HMMA_STAGES * 2 * HMMA_BYTES;
+    asm volatile("cp.async.wait_group %0;" ::"n"(HMMA_STAGES - 2) : "memory");
+    __syncthreads();
+    hmma_fetch_both(j, at, s + HMMA_STAGES - 1, base);
+    hmma_step<(CASE & 1), (CASE >> 1 & 1), (CASE >> 2 & 1)>(acc, from, from + HMMA_BYTES, flip);
+  }
+  __syncthreads();
+}
+
+template <int KIND>
+__global__ void __launch_bounds__(HMMA_THREADS, hmma_blocks(KIND))
+    tensor_hmma(const __grid_constant__ tensor_job j) {
+  extern __shared__ __align__(16) char hmma_memory[];
+  const uint32_t base = (uint32_t)__cvta_generic_to_shared(hmma_memory);
+  const int lane = threadIdx.x % 32, mine = threadIdx.x / 32 * 16 + lane / 4;
+  const int fold = tensor_fold(j, KIND);
+  const float factor = lse_factor(j);
+  float2 run[2];
+  hmma_place at;
+  for (int unit = blockIdx.x; unit < j.units; unit += gridDim.x) {
+    const tensor_unit u = tensor_find(j, unit);
+    const int tiles = tensor_tiles_of(j, unit);
+    at.left = (const uint16_t *)j.left.data + tensor_offset(j, u.item, GPURED__LEFT);
+    at.right = (const uint16_t *)j.right.data + tensor_offset(j, u.item, GPURED__RIGHT);
+    at.kept = u.panel * HMMA_TILE;
+    run[0] = run[1] = fold_start(fold);
+    for (int t = 0; t < tiles; ++t) {
+      float acc[HMMA_TILE / 2];
+      at.row = (u.tile + t) * HMMA_TILE;
+      switch (j.form & 7) {
+#define GPURED__CASE(c)                 \
+  case c:                               \
+    hmma_multiply<c>(j, acc, at, base); \
+    break;
+        GPURED__CASE(0)
+        GPURED__CASE(1)
+        GPURED__CASE(2)
+        GPURED__CASE(3)
+        GPURED__CASE(4)
+        GPURED__CASE(5)
+        GPURED__CASE(6)
+        GPURED__CASE(7)
+#undef GPURED__CASE
+      }
+      tile_done<HMMA_TILE, KIND>(j, acc, fold, factor, u.item, u.slot, at.row, 2 * (lane % 4),
+                                 at.kept + mine, run);
+    }
+    if (KIND == TENSOR_ANY && j.count > 1) continue;
+    tensor_flush(j, 0, fold, factor, u.item, u.slot, at.kept + mine, run);
+  }
+}
+#else
+template <int KIND>
+__global__ void __launch_bounds__(32) tensor_hmma(const __grid_constant__ tensor_job) {}
+#endif
+/* ---- Vectors along one operand, in f32: biases, and the norms of the L2 form ---- */
+
+struct tensor_vector {
+  const char *in;
+  float *out; /* [batches][pad] */
+  int64_t n, pad, step, depth, depth_step, batches;
+  int which, dtype, squares, batch_count;
+  gpured__gemm_axis batch[GPURED_MAX_NDIM];
+};
+
+/* A warp makes one element, its lanes going along the depth; a thread where that is strided. */
+__global__ void __launch_bounds__(256) tensor_prepare(const __grid_constant__ tensor_vector v) {
+  const int lanes = v.squares && v.depth_step == 1 ? 32 : 1, lane = (int)threadIdx.x % lanes;
+  const int64_t index = ((int64_t)blockIdx.x * 256 + threadIdx.x) / lanes;
+  int64_t item = index / v.pad, at = index % v.pad, rest = item;
+  float x = 0, y;
+  if (item >= v.batches) return;
+  if (at < v.n) {
+    int64_t offset = at * v.step;
+    for (int i = v.batch_count - 1; i >= 0; rest /= v.batch[i].n, --i)
+      offset += rest % v.batch[i].n * v.batch[i].stride[v.which];
+    if (!v.squares) x = load_any<float>(v.in, offset, v.dtype);
+    if (v.squares) {
+      for (int64_t k = lane; k < v.depth; k += lanes) {
+        y = load_any<float>(v.in, offset + k * v.depth_step, v.dtype);
+        x = fused(y, y, x);
+      }
+      for (int d = lanes / 2; d > 0; d /= 2) x = add(x, __shfl_xor_sync(0xffffffffu, x, d));
+    }
+  }
+  if (lane == 0) v.out[item * v.pad + at] = x;
+}
+
+/* ---- The host ---- */
+
+struct tensor_launch {
+  tensor_job j;
+  const void *kernel;
+  int kind, tile, kept, threads,
+      blocks; /* tile: of the reduced axis; blocks: on a multiprocessor */
+  size_t shared, workspace, row_bias, column_bias;
+};
+
+template <int BN>
+static const void *tensor_kernel(int kind) {
+  if (kind == TENSOR_MAX) return (const void *)tensor_tiles<BN, TENSOR_MAX>;
+  if (kind == TENSOR_ARG) return (const void *)tensor_tiles<BN, TENSOR_ARG>;
+  if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
+  return (const void *)tensor_tiles<BN, TENSOR_ANY>;
+}
+
+static const void *hmma_kernel(int kind) {
+  if (kind == TENSOR_MAX) return (const void *)tensor_hmma<TENSOR_MAX>;
+  if (kind == TENSOR_ARG) return (const void *)tensor_hmma<TENSOR_ARG>;
+  if (kind == TENSOR_LSE) return (const void *)tensor_hmma<TENSOR_LSE>;
+  return (const void *)tensor_hmma<TENSOR_ANY>;
+}
+
+/* Code for sm_90a says so by how many threads it can be launched with. */
+static int has_wgmma(const machine *m) {
+  static int known; /* 1: no, 2: yes; the same for every device of compute capability 9.0 */
+  cudaFuncAttributes a;
+  int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (m->major != 9) return 0;
+  if (answer == 0) {
+    if (status_of(cudaFuncGetAttributes(&a, tensor_kernel<256>(TENSOR_MAX))) != GPURED_OK) return 0;
+    answer = a.maxThreadsPerBlock >= tensor_shape<256>::THREADS ? 2 : 1;
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+  }
+  return answer == 2;
+}
+
+/* The batch axes that an operand has, neighbours joined. 0: too many. */
+static int tensor_axes(const gpured__gemm_plan *p, int which, tensor_operand *o, int64_t *stride) {
+  int64_t item = 1;
+  o->axes = 0;
+  for (int i = p->batch_count - 1; i >= 0; item *= p->batch[i].n, --i) {
+    const int64_t n = p->batch[i].n, s = p->batch[i].stride[which];
+    const int last = o->axes - 1;
+    if (n == 1 || s == 0) continue;
+    if (last >= 0 && (int64_t)o->item[last] * o->n[last] == item &&
+        stride[last] * o->n[last] == s) {
+      o->n[last] *= (unsigned)n;
+      continue;
+    }
+    if (o->axes == TENSOR_AXES) return 0;
+    o->n[o->axes] = (unsigned)n;
+    o->item[o->axes] = (unsigned)item;
+    stride[o->axes++] = s;
+  }
+  return 1;
+}
+
+typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                 const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                 const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* The driver's function, without a link to the driver. */
+static encode_tiled find_encode(void) {
+  static void *known;
+  void *f = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  cudaDriverEntryPointQueryResult found;
+  if (f) return (encode_tiled)f;
+  if (status_of(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000,
+                                                 cudaEnableDefault, &found)) != GPURED_OK)
+    return NULL;
+  if (found != cudaDriverEntryPointSuccess) return NULL;
+  __atomic_store_n(&known, f, __ATOMIC_RELAXED);
+  return (encode_tiled)f;
+}
+
+/*
+ * An operand [.., along, depth] as the bulk copies want it: one of the two has unit stride, the
+ * other strides are positive multiples of 16 bytes, as is the address. box: how much of `along` a
+ * copy takes where the depth is the unit-stride axis. map is NULL to ask only.
+ */
+static int tensor_operand_of(const gpured__gemm_plan *p, int which, int64_t along,
+                             int64_t along_stride, int64_t depth_stride, int box, const void *data,
+                             tensor_operand *o, CUtensorMap *map) {
+  const int64_t most = (int64_t)1 << 31, wide = (int64_t)1 << 39;
+  int64_t stride[TENSOR_AXES] = {0, 0, 0}, other;
+  cuuint64_t size[5] = {1, 1, 1, 1, 1}, bytes[4];
+  cuuint32_t boxes[5] = {64, 64, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
+  encode_tiled encode = find_encode();
+  const int64_t aligned_along = along == 1 || (along_stride > 0 && along_stride % 8 == 0);
+  const int64_t aligned_depth = p->depth == 1 || (depth_stride > 0 && depth_stride % 8 == 0);
+  if (!encode || !tensor_axes(p, which, o, stride)) return 0;
+  if ((depth_stride == 1 || p->depth == 1) && aligned_along)
+    o->crosswise = 0;
+  else if ((along_stride == 1 || along == 1) && aligned_depth)
+    o->crosswise = 1;
+  else
+    return 0;
+  other = o->crosswise ? (p->depth == 1 ? 8 : depth_stride) : (along == 1 ? 8 : along_stride);
+  size[0] = (cuuint64_t)(o->crosswise ? along : p->depth);
+  size[1] = (cuuint64_t)(o->crosswise ? p->depth : along);
+  if (!o->crosswise) boxes[1] = (cuuint32_t)box;
+  bytes[0] = (cuuint64_t)other * 2;
+  if (along >= most || p->depth >= most || other >= wide) return 0;
+  for (int i = 0; i < TENSOR_AXES; ++i) {
+    bytes[i + 1] = 16;
+    if (i >= o->axes) continue;
+    o->wraps[i] = (int64_t)o->n[i] * o->item[i] < p->batches;
+    if (stride[i] < 0 || stride[i] % 8 || stride[i] >= wide) return 0;
+    size[i + 2] = (cuuint64_t)o->n[i];
+    bytes[i + 1] = (cuuint64_t)stride[i] * 2;
+  }
+  if (!map) return 1;
+  if ((uintptr_t)data % 16) return 0;
+  return encode(map,
+                p->left.dtype == GPURED_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                o->axes <= 1 ? 3 : 5, (void *)data, size, bytes, boxes, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+static int tensor_operands(const gpured__gemm_plan *p, tensor_launch *t, int query) {
+  const int64_t *ls = p->left.strides + p->left.ndim - 2,
+                *rs = p->right.strides + p->right.ndim - 2;
+  tensor_job *j = &t->j;
+  return tensor_operand_of(p, GPURED__LEFT, p->rows, ls[0], ls[1], t->tile / j->cluster,
+                           p->left.data, &j->left, query ? NULL : &j->left_map) &&
+         tensor_operand_of(p, GPURED__RIGHT, p->columns, rs[1], rs[0], t->kept, p->right.data,
+                           &j->right, query ? NULL : &j->right_map);
+}
+
+/* The same for mma.sync, which takes everything. */
+static void hmma_operand_of(const gpured__gemm_plan *p, int which, int64_t along,
+                            int64_t along_stride, int64_t depth_stride, const void *data,
+                            tensor_operand *o) {
+  const int lies_along_depth = depth_stride == 1 || p->depth == 1;
+  const int lies_across = along_stride == 1 || along == 1;
+  const int64_t other = lies_along_depth ? along_stride : depth_stride;
+  o->crosswise = !lies_along_depth && lies_across;
+  o->data = (const char *)data;
+  o->along = along_stride;
+  o->depth = depth_stride;
+  o->whole = (o->crosswise ? along_stride : depth_stride) == 1 && other % 8 == 0 &&
+             (uintptr_t)data % 16 == 0;
+  for (int i = 0; i < p->batch_count; ++i)
+    if (p->batch[i].stride[which] % 8) o->whole = 0;
+}
+
+static void hmma_operands(const gpured__gemm_plan *p, tensor_job *j) {
+  const int64_t *ls = p->left.strides + p->left.ndim - 2,
+                *rs = p->right.strides + p->right.ndim - 2;
+  hmma_operand_of(p, GPURED__LEFT, p->rows, ls[0], ls[1], p->left.data, &j->left);
+  hmma_operand_of(p, GPURED__RIGHT, p->columns, rs[1], rs[0], p->right.data, &j->right);
+}
+
+static int fold_of(int op) {
+  switch (op) {
+    case GPURED_MAX:
+      return FOLD_MAX;
+    case GPURED_MIN:
+      return FOLD_MIN;
+    case GPURED_ABSMAX:
+      return FOLD_ABSMAX;
+    case GPURED_ARGMAX:
+      return FOLD_ARGMAX;
+    case GPURED_ARGMIN:
+      return FOLD_ARGMIN;
+    case GPURED_NORM1:
+      return FOLD_ABS;
+    case GPURED_SUMSQ:
+    case GPURED_NORM2:
+      return FOLD_SQUARE;
+    case GPURED_LOGSUMEXP:
+      return FOLD_LSE;
+    default:
+      return FOLD_SUM;
+  }
+}
+
+/* Which instance: one result that needs nothing but the product has its own. A minimum is then the
+ * maximum of the negated product, and alpha only scales the result. Returns whether the product is
+ * to be negated. */
+static int tensor_kind(const gpured__gemm_plan *p, tensor_job *j, int *kind) {
+  const int fold = fold_of(p->g->results[0].op);
+  const int lowest_wins = fold == FOLD_MIN || fold == FOLD_ARGMIN;
+  const float alpha = (float)p->ep.alpha, size = alpha < 0 ? -alpha : alpha;
+  const int values = p->row_bias || p->column_bias || p->g->form || p->g->map;
+  *kind = TENSOR_ANY;
+  j->alpha = alpha;
+  j->scale = 1;
+  j->map = p->g->map;
+  j->plain = !values && !p->ep.scaled;
+  for (int r = 0; r < p->g->count; ++r) j->result[r].fold = fold_of(p->g->results[r].op);
+  if (p->g->count > 1 || p->g->c || values || !(size > 0 && size < INFINITY)) return 0;
+  if (fold == FOLD_MAX || fold == FOLD_MIN) *kind = TENSOR_MAX;
+  if (fold_is_arg(fold)) *kind = TENSOR_ARG;
+  if (fold == FOLD_LSE) *kind = TENSOR_LSE;
+  if (*kind == TENSOR_ANY) return 0;
+  j->plain = 1;
+  j->scale = lowest_wins ? -size : size;
+  j->result[0].fold = *kind == TENSOR_MAX ? FOLD_MAX : *kind == TENSOR_ARG ? FOLD_ARGMAX : FOLD_LSE;
+  return lowest_wins != (alpha < 0);
+}
+
+/* `count` floats at the end of the workspace, from a multiple of 64 bytes on. */
+static size_t tensor_room(double *total, double count) {
+  const double at = *total;
+  *total = ceil((at + 4 * count) / 64) * 64;
+  return at < (double)(SIZE_MAX / 4) ? (size_t)at : 0;
+}
+
+/* Offsets into the workspace. 0: it would be larger than memory can be. */
+static int tensor_lay_out(const gpured__gemm_plan *p, tensor_launch *t) {
+  const double batches = (double)p->batches;
+  tensor_job *j = &t->j;
+  double total = 0;
+  j->row_pad = gpured__ceil_div(p->rows, 256) * 256;
+  j->column_pad = gpured__ceil_div(p->columns, 256) * 256;
+  if (j->segments > 1)
+    (void)tensor_room(&total, 2 * (double)j->slots * (double)p->columns * p->g->count);
+  if (p->row_bias || p->g->form) t->row_bias = tensor_room(&total, batches * (double)j->row_pad);
+  if (p->column_bias || p->g->form)
+    t->column_bias = tensor_room(&total, batches * (double)j->column_pad);
+  t->workspace = (size_t)total;
+  return total < (double)(SIZE_MAX / 4);
+}
+
+/*
+ * Tiles of a segment. Sums take a number that follows from the depth alone, so that the item's
+ * shape decides the bits. Maxima have the same bits however they are cut: as few segments as keep
+ * all multiprocessors busy; but where the panels that are read side by side would crowd the second
+ * cache, enough that some share them (reading them from memory again costs power, and so clock).
+ */
+static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const tensor_launch *t) {
+  const tensor_job *j = &t->j;
+  const double clusters = (double)m->processors * t->blocks / j->cluster;
+  const double side_by_side = clusters * t->kept * j->cluster;
+  const double kept = (double)p->batches * (double)p->columns, bytes = 2 * (double)p->depth;
+  const int crowded = (kept < side_by_side ? kept : side_by_side) * bytes > TENSOR_CACHE;
+  const int least = crowded ? (int)gpured__min_i64(j->tiles, TENSOR_RASTER) : 1;
+  double best = 0;
+  int tiles, chosen = 1;
+  if (p->g->count > 1) return 1;
+  if (t->kind != TENSOR_MAX && t->kind != TENSOR_ARG)
+    return (int)gpured__min_i64(j->tiles, gpured__ceil_div(16, j->steps));
+  for (tiles = 1; tiles <= j->tiles / least; tiles = tiles < 16 ? tiles + 1 : 2 * tiles) {
+    const double units = (double)gpured__ceil_div(j->tiles, tiles) * j->panels * (double)p->batches;
+    const double rounds = ceil(units / clusters) * tiles;
+    if (tiles > 1 && rounds > best * 1.02) continue;
+    if (tiles == 1 || rounds < best) best = rounds;
+    chosen = tiles;
+  }
+  return chosen;
+}
+
+/* The shape of a block: wgmma's, or that of mma.sync. */
+static void tensor_block(const gpured__gemm_plan *p, int wgmma, tensor_launch *t) {
+  tensor_job *j = &t->j;
+  t->tile = !wgmma ? (int)HMMA_TILE : p->rows <= 64 ? 64 : 256;
+  t->kept = t->tile == 64 ? 64 : 128;
+  t->threads = !wgmma ? (int)HMMA_THREADS : 128 + 2 * t->kept;
+  t->blocks = wgmma ? tensor_blocks(t->tile, t->kind) : hmma_blocks(t->kind);
+  t->kernel = !wgmma          ? hmma_kernel(t->kind)
+              : t->tile == 64 ? tensor_kernel<64>(t->kind)
+                              : tensor_kernel<256>(t->kind);
+  j->cluster = t->tile == 256 && p->columns > t->kept ? 2 : 1;
+  j->stages = tensor_shape<256>::STAGES;
+  t->shared =
+      !wgmma ? (size_t)HMMA_SHARED : 1024 + (size_t)j->stages * (size_t)(t->kept + t->tile) * 128;
+}
+
+/* Tiles, segments, panels. */
+static int tensor_sizes(const machine *m, const gpured__gemm_plan *p, tensor_launch *t) {
+  tensor_job *j = &t->j;
+  const double most = (double)(1 << 30);
+  j->rows = p->rows;
+  j->columns = p->columns;
+  j->depth = p->depth;
+  j->batches = p->batches;
+  if ((double)p->rows >= most || (double)p->columns >= most || (double)p->depth >= most ||
+      (double)p->batches >= most)
+    return 0;
+  j->raster = TENSOR_RASTER;
+  j->steps = (int)gpured__ceil_div(p->depth, TENSOR_STEP);
+  j->turns = t->tile == 256 && j->steps <= 2 && t->kind == TENSOR_ANY;
+  j->tiles = (int)gpured__ceil_div(p->rows, t->tile);
+  j->panels = (int)gpured__ceil_div(p->columns, t->kept * j->cluster);
+  j->segment_tiles = tensor_segment(m, p, t);
+  j->segments = (int)gpured__ceil_div(j->tiles, j->segment_tiles);
+  j->whole_segments = j->tiles / j->segment_tiles;
+  j->last_tiles = j->tiles % j->segment_tiles;
+  j->slices = j->segments < 64 ? 1 : 8;
+  if ((double)j->panels * j->segments * (double)p->batches >= most) return 0;
+  if (ceil((double)p->columns / 32) * (double)p->batches * p->g->count >= 2 * most) return 0;
+  j->units = (int)(j->panels * j->segments * p->batches);
+  j->slots = p->batches * j->segments;
+  j->whole_units = (int)(j->panels * j->whole_segments * p->batches);
+  return 1;
+}
+
+static void tensor_outputs(const gpured__gemm_plan *p, tensor_job *j) {
+  for (int r = 0; r < j->count; ++r) {
+    const gpured_tensor *out = &p->g->results[r].out;
+    j->result[r].data = (char *)out->data;
+    j->result[r].dtype = out->dtype;
+    j->result[r].op = p->g->results[r].op;
+    j->result[r].stride = p->result_stride[r];
+  }
+  if (!p->g->c) return;
+  j->product = (char *)p->g->c->data;
+  j->product_dtype = p->g->c->dtype;
+  j->product_row = p->product_row;
+  j->product_column = p->product_column;
+}
+
+/* The launch with one of the two instructions; 0: it cannot be. */
+static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, int wgmma,
+                       tensor_launch *t) {
+  tensor_job *j = &t->j;
+  int negative;
+  memset(t, 0, sizeof *t);
+  j->count = p->g->count;
+  j->batch_count = p->batch_count;
+  memcpy(j->batch, p->batch, sizeof j->batch);
+  negative = tensor_kind(p, j, &t->kind);
+  tensor_block(p, wgmma, t);
+  if (!tensor_sizes(m, p, t)) return 0;
+  if (wgmma && !tensor_operands(p, t, query)) return 0;
+  if (!wgmma) hmma_operands(p, j);
+  j->form = (p->left.dtype == GPURED_BF16) | j->right.crosswise << 1 | j->left.crosswise << 2 |
+            negative << 3;
+  tensor_outputs(p, j);
+  return tensor_lay_out(p, t);
+}
+
+/* Does this call run on tensor cores? Then t says how. A query gets what is enough for both ways,
+ * since addresses, which are not known then, decide between them. */
+static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpured__call *call,
+                         tensor_launch *t) {
+  size_t bytes = 0;
+  if (p->left.dtype != GPURED_F16 && p->left.dtype != GPURED_BF16) return 0;
+  if (p->acc != GPURED__F32 || call->o.precision == GPURED_PRECISION_STRICT) return 0;
+  if (!p->needs_product || p->rows == 0 || p->columns == 0 || p->depth == 0 || p->batches == 0)
+    return 0;
+  if (m->major < 8) return 0;
+  if (has_wgmma(m) && tensor_plan(m, p, call->query, 1, t)) {
+    if (!call->query) return 1;
+    bytes = t->workspace;
+  }
+  if (!tensor_plan(m, p, call->query, 0, t)) return 0;
+  if (bytes > t->workspace) t->workspace = bytes;
+  return 1;
+}
+
+/* A bias, or the norms of an operand [.., n, depth], to f32 in the workspace. */
+static gpured_status run_vector(const machine *m, const gpured__gemm_plan *p,
+                                const gpured_tensor *x, int which, int64_t n, int64_t pad,
+                                float *out) {
+  const int matrix = which == GPURED__LEFT || which == GPURED__RIGHT;
+  const int64_t *s = x->strides + x->ndim - 1;
+  void *arguments[1];
+  tensor_vector v;
+  int64_t lanes;
+  memset(&v, 0, sizeof v);
+  v.in = (const char *)x->data;
+  v.out = out;
+  v.n = n;
+  v.pad = pad;
+  v.batches = p->batches;
+  v.which = which;
+  v.dtype = x->dtype;
+  v.squares = matrix;
+  v.step = which == GPURED__LEFT ? s[-1] : s[0];
+  v.depth = p->depth;
+  v.depth_step = which == GPURED__LEFT ? s[0] : matrix ? s[-1] : 0;
+  v.batch_count = p->batch_count;
+  memcpy(v.batch, p->batch, sizeof v.batch);
+  lanes = v.squares && v.depth_step == 1 ? 32 : 1;
+  arguments[0] = &v;
+  return launch(m, (const void *)tensor_prepare, gpured__ceil_div(p->batches * pad * lanes, 256),
+                256, 0, arguments);
+}
+
+static gpured_status run_vectors(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
+                                 char *memory) {
+  const int norms = p->g->form == GPURED_FORM_L2;
+  float *rows = (float *)(memory + t->row_bias), *columns = (float *)(memory + t->column_bias);
+  gpured_status st = GPURED_OK;
+  if (norms || p->row_bias) {
+    t->j.row_bias = rows;
+    st = run_vector(m, p, norms ? &p->left : p->row_bias, norms ? GPURED__LEFT : GPURED__ROW_BIAS,
+                    p->rows, t->j.row_pad, rows);
+  }
+  if (st == GPURED_OK && (norms || p->column_bias)) {
+    t->j.column_bias = columns;
+    st = run_vector(m, p, norms ? &p->right : p->column_bias,
+                    norms ? GPURED__RIGHT : GPURED__COLUMN_BIAS, p->columns, t->j.column_pad,
+                    columns);
+  }
+  return st;
+}
+
+/* Asks for shared memory once for each kernel and device: the answer costs as much as a launch. */
+static gpured_status allow_shared(const machine *m, const tensor_launch *t) {
+  static unsigned char known[64][3][4];
+  unsigned char *mine = &known[m->device % 64][t->tile / 128][t->kind];
+  if (m->device < 64 && __atomic_load_n(mine, __ATOMIC_RELAXED)) return GPURED_OK;
+  GPURED__TRY(
+      cudaFuncSetAttribute(t->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)t->shared));
+  __atomic_store_n(mine, 1, __ATOMIC_RELAXED);
+  return GPURED_OK;
+}
+
+static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
+                                char *memory) {
+  tensor_job *j = &t->j;
+  void *arguments[] = {j};
+  cudaLaunchConfig_t config = {};
+  cudaLaunchAttribute cluster;
+  const int most = m->processors * t->blocks / j->cluster;
+  int64_t blocks;
+  gpured_status st = run_vectors(m, p, t, memory);
+  if (st != GPURED_OK) return st;
+  j->partial = (float2 *)memory;
+  memset(&cluster, 0, sizeof cluster);
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = (unsigned)j->cluster;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  config.gridDim = dim3((unsigned)((j->units < most ? j->units : most) * j->cluster));
+  config.blockDim = dim3((unsigned)t->threads);
+  config.dynamicSmemBytes = t->shared;
+  config.stream = m->stream;
+  config.attrs = &cluster;
+  config.numAttrs = m->major >= 9;
+  st = allow_shared(m, t);
+  if (st != GPURED_OK) return st;
+  GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
+  if (j->segments == 1) return GPURED_OK;
+  blocks = gpured__ceil_div(j->columns, TENSOR_FINISH / j->slices) * j->batches * j->count;
+  return launch_after(m, (const void *)tensor_finish, blocks, TENSOR_FINISH, arguments);
+}
+
+
+
+/* ============================================================================================== */
+/* 15  GEMM-reduce: what the host does                                                            */
 /* ============================================================================================== */
 /*
  * A call is a few launches: biases (or norms) to the accumulator's type, the short road where a
@@ -5144,10 +6728,14 @@ static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p, 
 static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p,
                                     const gpured__call *call) {
   gemm_run run;
+  tensor_launch tensor;
   scratch s;
   gpured_status st;
-  /* TENSOR: where call->o.precision is not STRICT and the operands are f16 or bf16, kernels with a
-   * tolerance take over here. */
+  if (choose_tensor(m, p, call, &tensor)) {
+    st = take(call, m, tensor.workspace, &s);
+    if (st != GPURED_OK) return st;
+    return give_back(call, m, &s, run_tensor(m, p, &tensor, s.start));
+  }
   st = measure_gemm(m, p, &run);
   if (st != GPURED_OK) return st;
   st = take(call, m, run.total + run.reducing, &s);
@@ -5161,7 +6749,7 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
 }
 
 /* ============================================================================================== */
-/* 15  Tensors of the host                                                                        */
+/* 16  Tensors of the host                                                                        */
 /* ============================================================================================== */
 /*
  * The same call on copies: inputs go over as the bytes they span, or gathered where they are spread
@@ -5421,7 +7009,7 @@ static gpured_status gemm_on_copies(const machine *m, const gpured__gemm_plan *p
 }
 
 /* ============================================================================================== */
-/* 16  The table                                                                                  */
+/* 17  The table                                                                                  */
 /* ============================================================================================== */
 static gpured_status reduce_on_device(const machine *m, const gpured__plan *p,
                                       const gpured__call *call) {
@@ -5506,10 +7094,15 @@ static gpured_status gemm_where_it_lies(const machine *m, const gpured__gemm_pla
 static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, size_t *bytes) {
   machine m;
   gemm_run run;
+  tensor_launch tensor;
   gpured_status st;
   if (p->batches == 0 || p->columns == 0) return GPURED_OK;
   st = enter(call, &m);
   if (st != GPURED_OK) return st;
+  if (bytes && choose_tensor(&m, p, call, &tensor)) {
+    if (call->device != GPURED_CPU) *bytes = tensor.workspace;
+    return leave(&m, GPURED_OK);
+  }
   st = measure_gemm(&m, p, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
   if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
