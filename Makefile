@@ -107,12 +107,16 @@ ifeq ($(HAVE_CUDA),1)
   CUDALIBDIR ?= $(firstword $(wildcard $(CUDADIR)/lib64) $(CUDADIR)/lib)
   CUDA_OBJ   := $(BUILD)/obj/gpured_cuda.o
   NVCCFLAGS  ?= -O2
-  # Machine code for the GPU that is there; without one for these, and PTX for what comes after them.
+  # Machine code for the GPUs that are there; without one for these, and PTX for what comes after
+  # them. Of compute capability 9.0 the tensor cores have instructions of 90a alone.
   HAVE_GPU   := $(if $(shell nvidia-smi -L 2>/dev/null),1)
-  CUDA_ARCHS ?= $(if $(HAVE_GPU),native,75 80 90)
-  NVCC_ARCH  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUDA_ARCHS),\
-                  -gencode=arch=compute_$(a),code=sm_$(a)) \
-                  -gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)))
+  GPU_ARCHS  := $(if $(HAVE_GPU),$(patsubst 90,90a,$(sort $(subst .,,$(shell nvidia-smi \
+                  --query-gpu=compute_cap --format=csv,noheader)))))
+  CUDA_ARCHS ?= $(or $(GPU_ARCHS),75 80 90a)
+  CUDA_PTX   := $(patsubst %a,%,$(lastword $(CUDA_ARCHS)))
+  NVCC_ARCH  := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
+                $(if $(filter-out $(GPU_ARCHS),$(CUDA_ARCHS)),\
+                  -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX))
   NVCC_HOST  := -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
   NVCC_LIB    = $(NVCC) -std=c++17 --threads 0 $(NVCC_ARCH) $(NVCCFLAGS) $(NVCC_HOST)
   LIB_CC     += -DGPURED_CUDA
@@ -298,5 +302,5 @@ help:
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
 	@echo 'CUDA=0|1|auto       the CUDA backend (default 0); auto: where nvcc is there'
-	@echo 'CUDA_ARCHS="75 80 90"  GPUs to make code for; default: the one that is there, or these'
+	@echo 'CUDA_ARCHS="75 80 90a" GPUs to make code for; default: the one that is there, or these'
 	@echo 'WERROR=0            compiler warnings are no errors'
