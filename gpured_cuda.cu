@@ -4594,8 +4594,7 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
  * So a result is the same from run to run, and for an item alone and in a batch.
  *   Three warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by bulk
- * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce. While one of
- * them reduces, the other one multiplies.
+ * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce.
  */
 enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
 enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
@@ -5247,7 +5246,16 @@ GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on)
     GPURED__MULTIPLY(64, "f16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
 }
 #undef GPURED__MULTIPLY
+#undef GPURED__R128
+#undef GPURED__R32
+#undef GPURED__R10
+#undef GPURED__R0_9
+#undef GPURED__D128
+#undef GPURED__D32
+#undef GPURED__D16
+#undef GPURED__D4
 
+/* No use of the sums moves across this. */
 template <int N>
 GPURED__DEV void hold(float (&d)[N]) {
 #pragma unroll
