@@ -5421,10 +5421,9 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
  * So a result is the same from run to run, and for an item alone and in a batch.
  *   Three warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by bulk
- * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce. While one of
- * them reduces, the other one multiplies.
+ * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce.
  */
-enum { TENSOR_STEP = 64, TENSOR_RASTER = 8 };
+enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
 enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
 enum { TENSOR_AXES = 3 };                                /* of the batch, in an operand */
 enum { TENSOR_FINISH = 256 };
@@ -6074,7 +6073,16 @@ GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on)
     GPURED__MULTIPLY(64, "f16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
 }
 #undef GPURED__MULTIPLY
+#undef GPURED__R128
+#undef GPURED__R32
+#undef GPURED__R10
+#undef GPURED__R0_9
+#undef GPURED__D128
+#undef GPURED__D32
+#undef GPURED__D16
+#undef GPURED__D4
 
+/* No use of the sums moves across this. */
 template <int N>
 GPURED__DEV void hold(float (&d)[N]) {
 #pragma unroll
@@ -6777,13 +6785,16 @@ static int tensor_lay_out(const gpured__gemm_plan *p, tensor_launch *t) {
 /*
  * Tiles of a segment. Sums take a number that follows from the depth alone, so that the item's
  * shape decides the bits. Maxima have the same bits however they are cut: as few segments as keep
- * all multiprocessors busy, but enough that those that run side by side share their panels in the
- * second cache (reading them from memory again costs power, and so clock).
+ * all multiprocessors busy; but where the panels that are read side by side would crowd the second
+ * cache, enough that some share them (reading them from memory again costs power, and so clock).
  */
 static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const tensor_launch *t) {
   const tensor_job *j = &t->j;
   const double clusters = (double)m->processors * t->blocks / j->cluster;
-  const int least = j->steps < 8 ? 1 : (int)gpured__min_i64(j->tiles, TENSOR_RASTER);
+  const double side_by_side = clusters * t->kept * j->cluster;
+  const double kept = (double)p->batches * (double)p->columns, bytes = 2 * (double)p->depth;
+  const int crowded = (kept < side_by_side ? kept : side_by_side) * bytes > TENSOR_CACHE;
+  const int least = crowded ? (int)gpured__min_i64(j->tiles, TENSOR_RASTER) : 1;
   double best = 0;
   int tiles, chosen = 1;
   if (p->g->count > 1) return 1;
@@ -6985,8 +6996,6 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   blocks = gpured__ceil_div(j->columns, TENSOR_FINISH / j->slices) * j->batches * j->count;
   return launch_after(m, (const void *)tensor_finish, blocks, TENSOR_FINISH, arguments);
 }
-
-
 
 /* ============================================================================================== */
 /* 15  GEMM-reduce: what the host does                                                            */
