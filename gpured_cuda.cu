@@ -7626,7 +7626,7 @@ static void measure_staged(staged *s) {
   s->total = 1;
   for (i = 0; i < s->count; ++i) {
     const int64_t stride = s->stride[i], n = s->n[i];
-    if (stride != 0 || n == 0) s->total *= n;
+    if (stride != 0 || (n == 0 && !s->output)) s->total *= n; /* an empty line has a result */
     if (stride < 0) s->lo += (n - 1) * stride;
     if (stride > 0) hi += (n - 1) * stride;
   }
