@@ -16,6 +16,9 @@
  * memory and in a second launch, and what does not exist is a neutral element, which changes no bit
  * of its partner. Every floating-point operation is PTX that says how it rounds, so no compiler
  * flag fuses or flushes anything.
+ *
+ * Kernels are templates even where nothing varies: nvcc gives others a host function of a global
+ * name, and this file has one global name only.
  */
 #define GPURED_IMPLEMENTATION
 #define GPURED__DRIVERS /* sections 4 to 9 are all that is needed here */
@@ -5358,8 +5361,8 @@ static __global__ void __launch_bounds__(ENDING_THREADS)
 }
 
 /* The index along the axis from the block that won and the row that won in it. */
-static __global__ void __launch_bounds__(ENDING_THREADS)
-    end_indices(const __grid_constant__ ending e) {
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS) end_indices(const __grid_constant__ ending e) {
   const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
   after_launch_before();
   for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
@@ -5797,7 +5800,8 @@ GPURED__DEV void tensor_flush(const tensor_job &j, int r, int fold, float factor
 
 /* The segments of an element of the kept axis meet; where there are many, j.slices threads take a
  * stretch each. */
-__global__ void __launch_bounds__(TENSOR_FINISH)
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS)
     tensor_finish(const __grid_constant__ tensor_job j) {
   __shared__ float2 part[TENSOR_FINISH];
   const int columns = TENSOR_FINISH / j.slices, slice = threadIdx.x / columns;
@@ -6284,7 +6288,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
 }
 
 template <int BN, int KIND>
-__global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_blocks(BN, KIND))
+static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_blocks(BN, KIND))
     tensor_tiles(const __grid_constant__ tensor_job j) {
   extern __shared__ __align__(1024) char tensor_memory[];
   __shared__ uint64_t barriers[16];
@@ -6326,7 +6330,7 @@ __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_blocks(BN, K
 }
 #else
 template <int BN, int KIND>
-__global__ void __launch_bounds__(32) tensor_tiles(const __grid_constant__ tensor_job) {}
+static __global__ void __launch_bounds__(32) tensor_tiles(const __grid_constant__ tensor_job) {}
 #endif
 
 /* ---- sm_80: mma.sync, for what the above cannot take ---- */
@@ -6472,7 +6476,7 @@ GPURED__DEV void hmma_multiply(const tensor_job &j, float (&acc)[HMMA_TILE / 2],
 }
 
 template <int KIND>
-__global__ void __launch_bounds__(HMMA_THREADS, hmma_blocks(KIND))
+static __global__ void __launch_bounds__(HMMA_THREADS, hmma_blocks(KIND))
     tensor_hmma(const __grid_constant__ tensor_job j) {
   extern __shared__ __align__(16) char hmma_memory[];
   const uint32_t base = (uint32_t)__cvta_generic_to_shared(hmma_memory);
@@ -6515,7 +6519,7 @@ __global__ void __launch_bounds__(HMMA_THREADS, hmma_blocks(KIND))
 }
 #else
 template <int KIND>
-__global__ void __launch_bounds__(32) tensor_hmma(const __grid_constant__ tensor_job) {}
+static __global__ void __launch_bounds__(32) tensor_hmma(const __grid_constant__ tensor_job) {}
 #endif
 /* ---- Vectors along one operand, in f32: biases, and the norms of the L2 form ---- */
 
@@ -6528,9 +6532,11 @@ struct tensor_vector {
 };
 
 /* A warp makes one element, its lanes going along the depth; a thread where that is strided. */
-__global__ void __launch_bounds__(256) tensor_prepare(const __grid_constant__ tensor_vector v) {
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS)
+    tensor_prepare(const __grid_constant__ tensor_vector v) {
   const int lanes = v.squares && v.depth_step == 1 ? 32 : 1, lane = (int)threadIdx.x % lanes;
-  const int64_t index = ((int64_t)blockIdx.x * 256 + threadIdx.x) / lanes;
+  const int64_t index = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / lanes;
   int64_t item = index / v.pad, at = index % v.pad, rest = item;
   float x = 0, y;
   if (item >= v.batches) return;
@@ -6934,8 +6940,8 @@ static gpured_status run_vector(const machine *m, const gpured__gemm_plan *p,
   memcpy(v.batch, p->batch, sizeof v.batch);
   lanes = v.squares && v.depth_step == 1 ? 32 : 1;
   arguments[0] = &v;
-  return launch(m, (const void *)tensor_prepare, gpured__ceil_div(p->batches * pad * lanes, 256),
-                256, 0, arguments);
+  return launch(m, (const void *)tensor_prepare<256>,
+                gpured__ceil_div(p->batches * pad * lanes, 256), 256, 0, arguments);
 }
 
 static gpured_status run_vectors(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
@@ -6994,7 +7000,8 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
   if (j->segments == 1) return GPURED_OK;
   blocks = gpured__ceil_div(j->columns, TENSOR_FINISH / j->slices) * j->batches * j->count;
-  return launch_after(m, (const void *)tensor_finish, blocks, TENSOR_FINISH, arguments);
+  return launch_after(m, (const void *)tensor_finish<TENSOR_FINISH>, blocks, TENSOR_FINISH,
+                      arguments);
 }
 
 /* ============================================================================================== */
@@ -7493,7 +7500,8 @@ static gpured_status join_blocks(gemm_run *run, int r, const outcome *o, char *s
   e = end_of(p, r);
   e.values = spare;
   e.more = o->second;
-  return o->kind == K_ARG ? run_end(run, (const void *)end_indices, &e) : end_sums_of(run, &e);
+  return o->kind == K_ARG ? run_end(run, (const void *)end_indices<ENDING_THREADS>, &e)
+                          : end_sums_of(run, &e);
 }
 
 static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
