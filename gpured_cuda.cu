@@ -34,7 +34,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#define GPURED__DEV static __device__ __forceinline__
+#define GPURED__DEV static __device__ __forceinline__ __attribute__((unused)) /* by some GPUs */
 
 namespace {
 
