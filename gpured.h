@@ -29,7 +29,7 @@
  *    6  Tensors: sizes, extents in memory, overlap
  *    7  Validation
  *    8  Planning: a call as loops
- *    9  The order: tree, constants, tables of kernels
+ *    9  The order: tree, constants, tables of kernels, the plan of a GEMM-reduce
  *   10  Kernels, compiled again for each accumulator type and vector level
  *   11  Levels: which kernels run on this processor
  *   12  Threads and memory

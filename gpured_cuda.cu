@@ -282,6 +282,15 @@ GPURED__STORED(GPURED_I64, int64_t, 8)
 GPURED__STORED(GPURED_U64, uint64_t, 8)
 #undef GPURED__STORED
 
+/* The cases of a switch over the dtype that is known at run time. */
+#define GPURED__EVERY_DTYPE(CASE) \
+  CASE(GPURED_F32)                \
+  CASE(GPURED_F64)                \
+  CASE(GPURED_F16)                \
+  CASE(GPURED_BF16)               \
+  CASE(GPURED_I8)                 \
+  CASE(GPURED_U8) CASE(GPURED_I32) CASE(GPURED_U32) CASE(GPURED_I64) CASE(GPURED_U64)
+
 GPURED__DEV double wide(float x) {
   double r;
   asm("cvt.f64.f32 %0, %1;" : "=d"(r) : "f"(x));
@@ -336,16 +345,7 @@ GPURED__DEV T load_any(const char *base, int64_t index, int dtype) {
   case D:                                                       \
     widen<D>(((const typename stored<D>::S *)base)[index], &x); \
     break;
-    GPURED__CASE(GPURED_F32)
-    GPURED__CASE(GPURED_F64)
-    GPURED__CASE(GPURED_F16)
-    GPURED__CASE(GPURED_BF16)
-    GPURED__CASE(GPURED_I8)
-    GPURED__CASE(GPURED_U8)
-    GPURED__CASE(GPURED_I32)
-    GPURED__CASE(GPURED_U32)
-    GPURED__CASE(GPURED_I64)
-    GPURED__CASE(GPURED_U64)
+    GPURED__EVERY_DTYPE(GPURED__CASE)
 #undef GPURED__CASE
   }
   return x;
@@ -2336,16 +2336,7 @@ GPURED__DEV void load_scan_tile(const line_scan &a, const tile_map &map,
   case D:                                                       \
     some_load<A, K, D, scan_reads(A, K, D)>::run(a, map, tile); \
     break;
-    GPURED__CASE(GPURED_F32)
-    GPURED__CASE(GPURED_F64)
-    GPURED__CASE(GPURED_F16)
-    GPURED__CASE(GPURED_BF16)
-    GPURED__CASE(GPURED_I8)
-    GPURED__CASE(GPURED_U8)
-    GPURED__CASE(GPURED_I32)
-    GPURED__CASE(GPURED_U32)
-    GPURED__CASE(GPURED_I64)
-    GPURED__CASE(GPURED_U64)
+    GPURED__EVERY_DTYPE(GPURED__CASE)
 #undef GPURED__CASE
   }
 }
@@ -3084,16 +3075,7 @@ GPURED__DEV void beside_read(const line_scan &a, const beside_place &p,
   case D:                                                                                      \
     beside_load<A, K, D, scan_reads(A, K, D)>::run(a, a.j.in + at * stored<D>::SIZE, left, v); \
     break;
-    GPURED__CASE(GPURED_F32)
-    GPURED__CASE(GPURED_F64)
-    GPURED__CASE(GPURED_F16)
-    GPURED__CASE(GPURED_BF16)
-    GPURED__CASE(GPURED_I8)
-    GPURED__CASE(GPURED_U8)
-    GPURED__CASE(GPURED_I32)
-    GPURED__CASE(GPURED_U32)
-    GPURED__CASE(GPURED_I64)
-    GPURED__CASE(GPURED_U64)
+    GPURED__EVERY_DTYPE(GPURED__CASE)
 #undef GPURED__CASE
   }
 }
