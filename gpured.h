@@ -894,11 +894,18 @@ struct gpured__backend;
 struct gpured__plan;
 struct gpured__gemm_plan;
 
+/* A task's function; and what runs tasks that touch so many bytes on the CPU's threads (section 12),
+ * for a backend that has something to do there. */
+typedef void (*gpured__task)(void *context, int64_t index, int thread);
+typedef void (*gpured__spread)(const gpured_options *o, double bytes, int64_t tasks,
+                               gpured__task run, void *context);
+
 typedef struct gpured__call {
   gpured_options o; /* the caller's options, completed */
   int query;
   const struct gpured__backend *other; /* the backend that runs the call, or NULL: the CPU */
   int32_t device, device_id;           /* where the tensors live */
+  gpured__spread spread;
 } gpured__call;
 
 GPURED__FUNC gpured_status gpured__check_options(const gpured_options *options, int query,
@@ -5227,8 +5234,6 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
  * function over them; every thread sets the floating-point mode for itself, and small work wakes
  * nobody.
  */
-typedef void (*gpured__task)(void *context, int64_t index, int thread);
-
 GPURED__FUNC int gpured__threads(const gpured_options *o, double bytes) {
   int n = 1;
   if (bytes < (double)GPURED_PARALLEL_BYTES) return 1;
@@ -5258,6 +5263,11 @@ GPURED__FUNC void gpured__parallel_for(int threads, int64_t tasks, gpured__task 
 #endif
   (void)threads;
   for (i = 0; i < tasks; ++i) run(context, i, 0);
+}
+
+GPURED__FUNC void gpured__spread_tasks(const gpured_options *o, double bytes, int64_t tasks,
+                                       gpured__task run, void *context) {
+  gpured__parallel_for(gpured__threads(o, bytes), tasks, run, context);
 }
 
 /* Memory of one call: the caller's workspace, the caller's allocator, or malloc. */
@@ -7269,6 +7279,7 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   tensors[1] = out;
   if ((st = gpured__check_output(out, tensors, 1, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  call.spread = gpured__spread_tasks;
   if (call.other) return call.other->reduce(&plan, &call, bytes);
   if (call.query) return GPURED_OK; /* the CPU needs none */
   mode = gpured__mode_enter();
@@ -7314,6 +7325,7 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
       GPURED_OK)
     return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
+  call.spread = gpured__spread_tasks;
   if (call.other) return call.other->scan(&plan, &call, bytes);
   if (call.query) return GPURED_OK;
   mode = gpured__mode_enter();
@@ -7391,6 +7403,7 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   if ((st = gpured__check_gemm(g, call.query)) != GPURED_OK) return st;
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
+  call.spread = gpured__spread_tasks;
   if (call.other) return call.other->gemm(&plan, &call, bytes);
   threads = gpured__gemm_threads(&plan, &call.o);
   gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);

@@ -2011,7 +2011,13 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
  * That is for lines of any kind. Contiguous ones of floats, where there are enough of them, and
  * lines that lie side by side have kernels of their own, at the end of this section.
  */
-enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
+enum {
+  SCAN_THREADS = 256,
+  CLEAR_THREADS = 256,
+  SCAN_CHUNK = 4096,
+  SCAN_ROUNDS = 4,
+  SCAN_LEVELS = 8
+};
 
 struct line_scan {
   job j; /* sequences are the lines; j.n their length */
@@ -2606,6 +2612,16 @@ GPURED__DEV void pass_last(const line_scan &a, const tile_map &map, int64_t numb
   __syncthreads();
 }
 
+/* All that the tiles of the next launch will show each other: nothing yet. */
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS)
+    scan_clear(unsigned long long *state, const int64_t words) {
+  let_next_launch();
+  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < words;
+       i += (int64_t)gridDim.x * THREADS)
+    state[i] = 0;
+}
+
 template <int A, int K>
 static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_scan a) {
   typedef typename scanned<A, K>::E E;
@@ -2619,6 +2635,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
   const bool is_long = a.lines_log2 < 0;
   const int slots = is_long ? 256 : 256 >> a.lines_log2; /* groups of a line in a chunk */
   const int place1 = p & (slots - 1), place2 = p & ((slots >> 4) - 1);
+  after_launch_before();
   if (t == 0) ticket = is_long ? atomicAdd(a.state, 1ull) : blockIdx.x;
   __syncthreads();
   const int64_t number = (int64_t)ticket;
@@ -2961,6 +2978,7 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(
   bool waits = false; /* a tile in `other` */
   stream_tile here, there;
   stream_back back;
+  after_launch_before();
   if (wi == (int)blockDim.x / 32 - 1) {
     if (meets) stream_serve<K>(a);
     return;
@@ -3243,6 +3261,7 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
   __shared__ unsigned long long ticket;
   beside_space<E> *s = (beside_space<E> *)space;
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+  after_launch_before();
   if (threadIdx.x == 0) ticket = atomicAdd(a.state, 1ull);
   __syncthreads();
   const beside_place p = beside_find(a, (int64_t)ticket);
@@ -3302,24 +3321,31 @@ static gpured_status status_of(cudaError_t error) {
     if (try_status != GPURED_OK) return try_status; \
   } while (0)
 
+/* What is kept between calls is kept for this many devices. */
+enum { DEVICES_MOST = 64 };
+
 /* The device that a call runs on, made current for its time. */
 struct machine {
   int device, before, processors, shared, major;
   cudaStream_t stream;
 };
 
-static gpured_status enter(const gpured__call *call, machine *m) {
-  int count = 0;
-  GPURED__TRY(cudaGetDevice(&m->before));
-  m->device = call->device == GPURED_CUDA_DEVICE ? call->device_id : m->before;
-  m->stream = (cudaStream_t)call->o.stream;
-  GPURED__TRY(cudaGetDeviceCount(&count));
-  if (m->device >= count) return GPURED_ERR_NO_BACKEND;
-  if (m->device != m->before) GPURED__TRY(cudaSetDevice(m->device));
-  GPURED__TRY(cudaDeviceGetAttribute(&m->processors, cudaDevAttrMultiProcessorCount, m->device));
-  GPURED__TRY(cudaDeviceGetAttribute(&m->major, cudaDevAttrComputeCapabilityMajor, m->device));
-  GPURED__TRY(
-      cudaDeviceGetAttribute(&m->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, m->device));
+/* What is known of a device is asked once: a small call costs about as much as its questions. */
+static gpured_status know(machine *m) {
+  static uint64_t facts[DEVICES_MOST];
+  uint64_t *mine = &facts[m->device % DEVICES_MOST];
+  uint64_t known = m->device < DEVICES_MOST ? __atomic_load_n(mine, __ATOMIC_RELAXED) : 0;
+  if (!known) {
+    GPURED__TRY(cudaDeviceGetAttribute(&m->processors, cudaDevAttrMultiProcessorCount, m->device));
+    GPURED__TRY(cudaDeviceGetAttribute(&m->major, cudaDevAttrComputeCapabilityMajor, m->device));
+    GPURED__TRY(
+        cudaDeviceGetAttribute(&m->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, m->device));
+    known = (uint64_t)m->shared << 32 | (uint64_t)m->major << 16 | (uint64_t)m->processors;
+    if (m->device < DEVICES_MOST) __atomic_store_n(mine, known, __ATOMIC_RELAXED);
+  }
+  m->shared = (int)(known >> 32);
+  m->major = (int)(known >> 16 & 0xffffu);
+  m->processors = (int)(known & 0xffffu);
   return GPURED_OK;
 }
 
@@ -3329,6 +3355,21 @@ static gpured_status leave(const machine *m, gpured_status st) {
     if (st == GPURED_OK) st = back;
   }
   return st;
+}
+
+static gpured_status enter(const gpured__call *call, machine *m) {
+  gpured_status st;
+  int count = 0;
+  GPURED__TRY(cudaGetDevice(&m->before));
+  m->device = call->device == GPURED_CUDA_DEVICE ? call->device_id : m->before;
+  m->stream = (cudaStream_t)call->o.stream;
+  if (m->device != m->before) {
+    GPURED__TRY(cudaGetDeviceCount(&count));
+    if (m->device >= count) return GPURED_ERR_NO_BACKEND;
+    GPURED__TRY(cudaSetDevice(m->device));
+  }
+  st = know(m);
+  return st == GPURED_OK ? st : leave(m, st);
 }
 
 /* Is there a device that can run this file's code? Asked until the answer is yes. */
@@ -3344,29 +3385,58 @@ static int available(void) {
   return 1;
 }
 
-static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
-                            size_t shared, void **arguments) {
-  if (shared > 40 * 1024)
-    GPURED__TRY(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
-  return status_of(cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3((unsigned)threads),
-                                    arguments, shared, m->stream));
+/*
+ * Lets a kernel have all the shared memory of a block, once for each kernel and device: the answer
+ * costs as much as a launch, and a smaller size asked for by another thread would take it away
+ * again. Kernels that find no place in the table ask every time.
+ */
+static gpured_status allow_shared(const machine *m, const void *kernel) {
+  enum { KERNELS = 1024, TRIES = 8 };
+  static uint64_t allowed[KERNELS];
+  const uint64_t key = (uint64_t)(uintptr_t)kernel ^ (uint64_t)(m->device + 1) << 56;
+  const unsigned at = (unsigned)(key * 0x9e3779b97f4a7c15u >> 54);
+  uint64_t found = 0;
+  cudaFuncAttributes attributes;
+  int i;
+  for (i = 0; i < TRIES; ++i) {
+    found = __atomic_load_n(&allowed[(at + (unsigned)i) % KERNELS], __ATOMIC_RELAXED);
+    if (found == key) return GPURED_OK;
+    if (found == 0) break;
+  }
+  GPURED__TRY(cudaFuncGetAttributes(&attributes, kernel));
+  GPURED__TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   m->shared - (int)attributes.sharedSizeBytes));
+  if (i < TRIES)
+    (void)__atomic_compare_exchange_n(&allowed[(at + (unsigned)i) % KERNELS], &found, key, 0,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return GPURED_OK;
 }
 
-/* A launch that may begin before the one in front of it has ended (it waits for it by itself). */
-static gpured_status launch_after(const machine *m, const void *kernel, int64_t blocks, int threads,
-                                  void **arguments) {
+/* How a launch stands to the one in front of it: after its end, or at the same time, to wait for it
+ * by itself where it must (after_launch_before). */
+enum { LAUNCH_AFTER, LAUNCH_BESIDE };
+
+static gpured_status launch_as(const machine *m, int how, const void *kernel, int64_t blocks,
+                               int threads, size_t shared, void **arguments) {
   cudaLaunchConfig_t config = {};
   cudaLaunchAttribute early;
+  gpured_status st = shared > 40 * 1024 ? allow_shared(m, kernel) : GPURED_OK;
+  if (st != GPURED_OK) return st;
   memset(&early, 0, sizeof early);
   config.gridDim = dim3((unsigned)blocks);
   config.blockDim = dim3((unsigned)threads);
+  config.dynamicSmemBytes = shared;
   config.stream = m->stream;
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
-  config.numAttrs = m->major >= 9;
+  config.numAttrs = how == LAUNCH_BESIDE && m->major >= 9;
   return status_of(cudaLaunchKernelExC(&config, kernel, arguments));
+}
+
+static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
+                            size_t shared, void **arguments) {
+  return launch_as(m, LAUNCH_AFTER, kernel, blocks, threads, shared, arguments);
 }
 
 /* Scratch memory on the device, for one call: the caller's, the hook's, or the stream's own. */
@@ -3853,7 +3923,7 @@ static gpured_status run_finish(const machine *m, reduction *r) {
   if (1 << slots_log2 > slots_most) slots_log2 = log2_up(slots_most);
   blocks = gpured__ceil_div(r->j.outputs, slots_most >> slots_log2);
   if (blocks > INT32_MAX) blocks = INT32_MAX;
-  return launch_after(m, finish_kernel_of(r), blocks, threads, arguments);
+  return launch_as(m, LAUNCH_BESIDE, finish_kernel_of(r), blocks, threads, 0, arguments);
 }
 
 /* Runs a reduction whose tensors are the device's. */
@@ -4071,13 +4141,20 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   }
 }
 
-/* The state is cleared before every launch, so a captured graph can be replayed. */
+/* The state is cleared before every scan, so a captured graph can be replayed. The scan starts
+ * meanwhile. */
 static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
-  void *arguments[] = {&s->a};
+  int64_t words = (int64_t)(s->workspace / 8);
+  void *arguments[] = {&s->a}, *state[] = {&s->a.state, &words};
+  const int64_t blocks = gpured__ceil_div(words, CLEAR_THREADS);
+  gpured_status st;
   s->a.state = (unsigned long long *)memory;
-  if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
   if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
+  if (words == 0) return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
+  st = launch(m, (const void *)scan_clear<CLEAR_THREADS>, blocks < 1024 ? blocks : 1024,
+              CLEAR_THREADS, 0, state);
+  if (st != GPURED_OK) return st;
+  return launch_as(m, LAUNCH_BESIDE, s->kernel, s->blocks, s->threads, s->shared, arguments);
 }
 
 /* ============================================================================================== */
@@ -5796,9 +5873,7 @@ static __global__ void __launch_bounds__(THREADS)
   const float factor = lse_factor(j);
   const float2 *p = j.partial + (r * j.slots + (int64_t)item * j.segments) * j.columns + column;
   float2 y = fold_start(fold);
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  after_launch_before();
   if (column < j.columns) {
 #pragma unroll 8
     for (int s = slice * each; s < end; ++s) y = merged(fold, factor, y, p[s * j.columns]);
@@ -6299,7 +6374,7 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   }
   __syncthreads();
   cluster_sync();
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  let_next_launch();
   if (group == 0) {
     if (BN == 256) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     if (threadIdx.x == 0) tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
@@ -6945,17 +7020,6 @@ static gpured_status run_vectors(const machine *m, const gpured__gemm_plan *p, t
   return st;
 }
 
-/* Asks for shared memory once for each kernel and device: the answer costs as much as a launch. */
-static gpured_status allow_shared(const machine *m, const tensor_launch *t) {
-  static unsigned char known[64][3][4];
-  unsigned char *mine = &known[m->device % 64][t->tile / 128][t->kind];
-  if (m->device < 64 && __atomic_load_n(mine, __ATOMIC_RELAXED)) return GPURED_OK;
-  GPURED__TRY(
-      cudaFuncSetAttribute(t->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)t->shared));
-  __atomic_store_n(mine, 1, __ATOMIC_RELAXED);
-  return GPURED_OK;
-}
-
 static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
                                 char *memory) {
   tensor_job *j = &t->j;
@@ -6977,13 +7041,13 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   config.stream = m->stream;
   config.attrs = &cluster;
   config.numAttrs = m->major >= 9;
-  st = allow_shared(m, t);
+  st = allow_shared(m, t->kernel);
   if (st != GPURED_OK) return st;
   GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
   if (j->segments == 1) return GPURED_OK;
   blocks = gpured__ceil_div(j->columns, TENSOR_FINISH / j->slices) * j->batches * j->count;
-  return launch_after(m, (const void *)tensor_finish<TENSOR_FINISH>, blocks, TENSOR_FINISH,
-                      arguments);
+  return launch_as(m, LAUNCH_BESIDE, (const void *)tensor_finish<TENSOR_FINISH>, blocks,
+                   TENSOR_FINISH, 0, arguments);
 }
 
 /* ============================================================================================== */
@@ -7244,13 +7308,14 @@ static gpured_status run_dot(gemm_run *run, const char *weights, char *out, cons
   l.d.batch_count = p->batch_count;
   memcpy(l.d.batch, p->batch, sizeof l.d.batch);
   choose_dot(run->m, p, &l);
-  return launch_after(run->m, l.kernel, most_blocks(l.blocks), l.threads, arguments);
+  return launch_as(run->m, LAUNCH_BESIDE, l.kernel, most_blocks(l.blocks), l.threads, 0, arguments);
 }
 
 static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
   void *arguments[] = {e};
   const int64_t blocks = gpured__ceil_div(e->items * e->columns, ENDING_THREADS);
-  return launch_after(run->m, kernel, most_blocks(blocks), ENDING_THREADS, arguments);
+  return launch_as(run->m, LAUNCH_BESIDE, kernel, most_blocks(blocks), ENDING_THREADS, 0,
+                   arguments);
 }
 
 static gpured_status end_sums_of(gemm_run *run, ending *e) {
@@ -7454,10 +7519,10 @@ static gpured_status join_pairs(gemm_run *run, int r, const outcome *o) {
   e.values = o->first;
   e.more = o->second;
   while ((int64_t)PAIR_RUNS << run_log2 < e.blocks) ++run_log2;
-  return launch_after(
-      run->m,
+  return launch_as(
+      run->m, LAUNCH_BESIDE,
       p->acc == GPURED__F32 ? (const void *)end_pairs<float> : (const void *)end_pairs<double>,
-      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, arguments);
+      most_blocks(tiles), PAIR_COLUMNS * PAIR_RUNS, 0, arguments);
 }
 
 /* Combines the partials of result r, and stores it. `spare`: [items][columns] of 8 bytes. */
@@ -7582,8 +7647,19 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
  * The same call on copies: inputs go over as the bytes they span, or gathered where they are spread
  * too thin; results come back to their elements alone, whatever lies between them. The copies keep
  * the alignment that the tensors have. Synchronous.
+ *   Large tensors pass through a ring of pinned chunks, which the CPU's threads fill while the
+ * device fetches the ones before. A call whose outermost axis is not reduced runs in pieces of it,
+ * two at a time: one is on its way while the other is worked on or brought back. So it needs
+ * little of the device's memory, whatever its size.
  */
-enum { STAGE_ALIGN = 256, STAGE_DEVICES = 64 };
+enum {
+  STAGE_ALIGN = 256,
+  STAGE_DIRECT = 1 << 20, /* bytes of a call that are not worth the ring */
+  STAGE_PIECE = 64 << 20,
+  RING_CHUNK = 4 << 20,
+  RING_CHUNKS = 8,
+  MOVE_EACH = 1 << 16 /* elements that a thread moves at a time */
+};
 
 struct staged {
   void **data;                           /* of the plan that runs on the copies, like */
@@ -7626,8 +7702,9 @@ static void measure_staged(staged *s) {
   s->pad = (size_t)((uintptr_t)(s->host + (s->whole ? s->lo * s->size : 0)) % STAGE_ALIGN);
 }
 
+/* Whatever the alignment is: pieces of one size have room in one place. */
 static size_t room(const staged *s) {
-  return (s->pad + (size_t)(s->elements * s->size) + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+  return ((size_t)(s->elements * s->size) / STAGE_ALIGN + 2) * STAGE_ALIGN;
 }
 
 /* Gives the copy its place, and the plan its strides and element (0, 0, ...). */
@@ -7643,13 +7720,29 @@ static void settle(staged *s, char *at) {
   }
 }
 
-/* Moves elements between the host's tensor and a row-major buffer. */
-static void shuttle(const staged *s, char *buffer, int to_buffer) {
-  int64_t index[2 * GPURED_MAX_NDIM] = {0}, at = 0, i;
+/* ---- Between the host's memory and a buffer ---- */
+
+struct movement {
+  const staged *s;
+  char *buffer;        /* of the copy's elements */
+  int64_t from, count; /* these */
+  int to_buffer;
+};
+
+/* Elements that are spread: in row-major order, from the one with this number. */
+static void shuttle(const movement *v, int64_t from, int64_t count) {
+  const staged *s = v->s;
+  int64_t index[2 * GPURED_MAX_NDIM], at = 0, i, number = v->from + from;
   int k;
-  for (i = 0; i < s->total; ++i) {
-    char *dense = buffer + i * s->size, *sparse = s->host + at * s->size;
-    memcpy(to_buffer ? dense : sparse, to_buffer ? sparse : dense, (size_t)s->size);
+  for (k = s->count - 1; k >= 0; --k) {
+    if (s->stride[k] == 0) continue;
+    index[k] = number % s->n[k];
+    number /= s->n[k];
+    at += index[k] * s->stride[k];
+  }
+  for (i = from; i < from + count; ++i) {
+    char *dense = v->buffer + i * s->size, *sparse = s->host + at * s->size;
+    memcpy(v->to_buffer ? dense : sparse, v->to_buffer ? sparse : dense, (size_t)s->size);
     for (k = s->count - 1; k >= 0; --k) {
       if (s->stride[k] == 0) continue;
       at += s->stride[k];
@@ -7660,42 +7753,181 @@ static void shuttle(const staged *s, char *buffer, int to_buffer) {
   }
 }
 
-static gpured_status copy_in(const machine *m, const staged *s) {
-  const size_t bytes = (size_t)(s->elements * s->size);
-  gpured_status st;
-  char *buffer;
+static void move_some(void *context, int64_t task, int thread) {
+  const movement *v = (const movement *)context;
+  const staged *s = v->s;
+  const int64_t from = task * MOVE_EACH;
+  const int64_t count = v->count - from < MOVE_EACH ? v->count - from : MOVE_EACH;
+  char *near = v->buffer + from * s->size, *far = s->host + (s->lo + v->from + from) * s->size;
+  (void)thread;
   if (s->whole)
-    return status_of(cudaMemcpyAsync(s->device, s->host + s->lo * s->size, bytes,
-                                     cudaMemcpyHostToDevice, m->stream));
-  buffer = (char *)malloc(bytes);
-  if (!buffer) return GPURED_ERR_ALLOC;
-  shuttle(s, buffer, 1);
-  st = status_of(cudaMemcpyAsync(s->device, buffer, bytes, cudaMemcpyHostToDevice, m->stream));
-  if (st == GPURED_OK) st = status_of(cudaStreamSynchronize(m->stream));
-  free(buffer);
-  return st;
+    memcpy(v->to_buffer ? near : far, v->to_buffer ? far : near, (size_t)(count * s->size));
+  else
+    shuttle(v, from, count);
 }
 
-static gpured_status copy_out(const machine *m, const staged *s) {
-  const size_t bytes = (size_t)(s->elements * s->size);
-  char *buffer = s->whole ? s->host + s->lo * s->size : (char *)malloc(bytes);
-  gpured_status st;
-  if (!buffer) return GPURED_ERR_ALLOC;
-  st = status_of(cudaMemcpyAsync(buffer, s->device, bytes, cudaMemcpyDeviceToHost, m->stream));
-  if (st == GPURED_OK) st = status_of(cudaStreamSynchronize(m->stream));
-  if (st == GPURED_OK && !s->whole) shuttle(s, buffer, 0);
-  if (!s->whole) free(buffer);
-  return st;
+static void move_elements(const gpured__call *call, const staged *s, char *buffer, int64_t from,
+                          int64_t count, int to_buffer) {
+  movement v = {s, buffer, from, count, to_buffer};
+  call->spread(&call->o, (double)(count * s->size), gpured__ceil_div(count, MOVE_EACH), move_some,
+               &v);
+}
+
+/* ---- The ring ---- */
+
+/* Chunks between the host and the device; pinned, or a single one of ordinary memory, whose copies
+ * the runtime ends before it returns. */
+struct ring {
+  char *memory;
+  cudaEvent_t over[RING_CHUNKS]; /* the last copy of a chunk */
+  int chunks, next;
+};
+
+static void drop_ring(ring *r) {
+  int i;
+  for (i = 0; i < RING_CHUNKS && r->chunks > 1; ++i)
+    if (r->over[i]) (void)status_of(cudaEventDestroy(r->over[i]));
+  if (r->chunks > 1)
+    (void)status_of(cudaFreeHost(r->memory));
+  else
+    free(r->memory);
+  free(r);
+}
+
+static gpured_status pin(ring *r) {
+  int i;
+  GPURED__TRY(
+      cudaHostAlloc((void **)&r->memory, (size_t)RING_CHUNK * RING_CHUNKS, cudaHostAllocDefault));
+  r->chunks = RING_CHUNKS;
+  for (i = 0; i < RING_CHUNKS; ++i)
+    GPURED__TRY(cudaEventCreateWithFlags(&r->over[i], cudaEventDisableTiming));
+  return GPURED_OK;
+}
+
+/* The ring that the last call on this device left, since pinning takes long. */
+static ring **left_ring(const machine *m) {
+  static ring *left[DEVICES_MOST];
+  return &left[m->device % DEVICES_MOST];
+}
+
+static ring *take_ring(const machine *m, size_t bytes) {
+  ring *r = NULL;
+  if (bytes > STAGE_DIRECT && m->device < DEVICES_MOST) {
+    r = __atomic_exchange_n(left_ring(m), r, __ATOMIC_ACQ_REL);
+    if (r) return r;
+    r = (ring *)calloc(1, sizeof *r);
+    if (!r) return NULL;
+    if (pin(r) == GPURED_OK) return r;
+    drop_ring(r);
+  }
+  r = (ring *)calloc(1, sizeof *r);
+  if (r) r->memory = (char *)malloc(bytes < RING_CHUNK ? bytes : RING_CHUNK);
+  if (r && !r->memory) {
+    free(r);
+    return NULL;
+  }
+  if (r) r->chunks = 1;
+  return r;
+}
+
+static void leave_ring(const machine *m, ring *r) {
+  ring *none = NULL;
+  if (r->chunks > 1 &&
+      __atomic_compare_exchange_n(left_ring(m), &none, r, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return;
+  drop_ring(r);
+}
+
+/* ---- The way there and back ---- */
+
+/* Does the device read this memory by itself? */
+static int is_pinned(const void *p) {
+  cudaPointerAttributes a;
+  return status_of(cudaPointerGetAttributes(&a, p)) == GPURED_OK &&
+         a.type != cudaMemoryTypeUnregistered;
+}
+
+/* The bytes of a copy as they lie, where that is no slower than the ring. */
+static int goes_directly(const staged *s, const ring *r) {
+  return s->whole && (r->chunks == 1 || is_pinned(s->host));
+}
+
+static gpured_status next_chunk(ring *r, int *chunk) {
+  *chunk = r->next;
+  r->next = (r->next + 1) % r->chunks;
+  return r->chunks > 1 ? status_of(cudaEventSynchronize(r->over[*chunk])) : GPURED_OK;
+}
+
+static gpured_status copy_in(const machine *m, const gpured__call *call, ring *r, const staged *s) {
+  const int64_t each = RING_CHUNK / s->size;
+  int64_t from;
+  if (goes_directly(s, r))
+    return status_of(cudaMemcpyAsync(s->device, s->host + s->lo * s->size,
+                                     (size_t)(s->elements * s->size), cudaMemcpyHostToDevice,
+                                     m->stream));
+  for (from = 0; from < s->elements; from += each) {
+    const int64_t count = s->elements - from < each ? s->elements - from : each;
+    gpured_status st;
+    char *memory;
+    int chunk;
+    st = next_chunk(r, &chunk);
+    if (st != GPURED_OK) return st;
+    memory = r->memory + (size_t)chunk * RING_CHUNK;
+    move_elements(call, s, memory, from, count, 1);
+    GPURED__TRY(cudaMemcpyAsync(s->device + from * s->size, memory, (size_t)(count * s->size),
+                                cudaMemcpyHostToDevice, m->stream));
+    if (r->chunks > 1) GPURED__TRY(cudaEventRecord(r->over[chunk], m->stream));
+  }
+  return GPURED_OK;
+}
+
+static gpured_status empty_chunk(const gpured__call *call, const ring *r, const staged *s,
+                                 int chunk, int64_t from) {
+  const int64_t each = RING_CHUNK / s->size;
+  if (r->chunks > 1) GPURED__TRY(cudaEventSynchronize(r->over[chunk]));
+  move_elements(call, s, r->memory + (size_t)chunk * RING_CHUNK, from,
+                s->elements - from < each ? s->elements - from : each, 0);
+  return GPURED_OK;
+}
+
+/* Pinned chunks are emptied while the next one comes. */
+static gpured_status copy_out(const machine *m, const gpured__call *call, ring *r,
+                              const staged *s) {
+  const int64_t each = RING_CHUNK / s->size;
+  gpured_status st = GPURED_OK;
+  int64_t from, waits = -1; /* what the chunk before holds */
+  int chunk, last = 0;
+  if (goes_directly(s, r)) {
+    GPURED__TRY(cudaMemcpyAsync(s->host + s->lo * s->size, s->device,
+                                (size_t)(s->elements * s->size), cudaMemcpyDeviceToHost,
+                                m->stream));
+    return status_of(cudaStreamSynchronize(m->stream));
+  }
+  for (from = 0; from < s->elements && st == GPURED_OK; from += each) {
+    const int64_t count = s->elements - from < each ? s->elements - from : each;
+    st = next_chunk(r, &chunk);
+    if (st != GPURED_OK) return st;
+    GPURED__TRY(cudaMemcpyAsync(r->memory + (size_t)chunk * RING_CHUNK, s->device + from * s->size,
+                                (size_t)(count * s->size), cudaMemcpyDeviceToHost, m->stream));
+    if (r->chunks > 1) GPURED__TRY(cudaEventRecord(r->over[chunk], m->stream));
+    if (waits >= 0) st = empty_chunk(call, r, s, last, waits);
+    waits = from;
+    last = chunk;
+    if (r->chunks > 1 || st != GPURED_OK) continue;
+    st = empty_chunk(call, r, s, last, waits);
+    waits = -1;
+  }
+  return waits >= 0 && st == GPURED_OK ? empty_chunk(call, r, s, last, waits) : st;
 }
 
 /* Memory for copies comes from a pool that keeps a little of it between calls; one for each device,
  * made when it is first needed. */
 static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
-  static cudaMemPool_t pools[STAGE_DEVICES];
-  const int slot = m->device % STAGE_DEVICES;
+  static cudaMemPool_t pools[DEVICES_MOST];
+  const int slot = m->device % DEVICES_MOST;
   cudaMemPool_t pool = __atomic_load_n(&pools[slot], __ATOMIC_ACQUIRE), none = NULL;
   unsigned long long keep = 64ull << 20;
-  if (m->device >= STAGE_DEVICES) return status_of(cudaMallocAsync((void **)p, bytes, m->stream));
+  if (m->device >= DEVICES_MOST) return status_of(cudaMallocAsync((void **)p, bytes, m->stream));
   if (!pool) {
     cudaMemPoolProps properties;
     memset(&properties, 0, sizeof properties);
@@ -7713,56 +7945,160 @@ static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
   return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
 }
 
-/* Copies of tensors whose axes are known: their memory, and the inputs in it. */
-static gpured_status stage(const machine *m, staged *parts, int count, char **memory) {
+/* ---- Pieces ---- */
+
+/* A piece of a call on its way: its tensors, and the stream that everything of it goes through. */
+struct parcel {
+  staged parts[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS];
+  int count;
+  machine m;
+  char *memory;
+  int busy, own_stream;
+};
+
+/* Memory for the copies of a piece whose axes are known, and the inputs in it. The first piece is
+ * the largest. */
+static gpured_status send(const gpured__call *call, ring *r, parcel *p) {
   size_t bytes = 0;
-  gpured_status st;
+  gpured_status st = GPURED_OK;
   int i;
-  for (i = 0; i < count; ++i) {
-    measure_staged(&parts[i]);
-    bytes += room(&parts[i]);
+  for (i = 0; i < p->count; ++i) {
+    measure_staged(&p->parts[i]);
+    bytes += room(&p->parts[i]);
   }
-  st = stage_alloc(m, bytes, memory);
-  for (i = 0, bytes = 0; i < count && st == GPURED_OK; ++i) {
-    settle(&parts[i], *memory + bytes);
-    bytes += room(&parts[i]);
-    if (!parts[i].output && parts[i].elements > 0) st = copy_in(m, &parts[i]);
+  if (!p->memory) st = stage_alloc(&p->m, bytes, &p->memory);
+  for (i = 0, bytes = 0; i < p->count && st == GPURED_OK; ++i) {
+    settle(&p->parts[i], p->memory + bytes);
+    bytes += room(&p->parts[i]);
+    if (!p->parts[i].output && p->parts[i].elements > 0) st = copy_in(&p->m, call, r, &p->parts[i]);
   }
   return st;
 }
 
-/* Brings the results back if the call went well, and frees the copies. */
-static gpured_status unstage(const machine *m, staged *parts, int count, char *memory,
-                             gpured_status st) {
-  gpured_status freed = GPURED_OK;
+static gpured_status fetch(const gpured__call *call, ring *r, parcel *p) {
+  gpured_status st = GPURED_OK;
   int i;
-  for (i = 0; i < count && st == GPURED_OK; ++i)
-    if (parts[i].output && parts[i].elements > 0) st = copy_out(m, &parts[i]);
-  if (memory) freed = status_of(cudaFreeAsync(memory, m->stream));
+  p->busy = 0;
+  for (i = 0; i < p->count && st == GPURED_OK; ++i)
+    if (p->parts[i].output && p->parts[i].elements > 0) st = copy_out(&p->m, call, r, &p->parts[i]);
+  return st;
+}
+
+/* Ends everything of a piece, also where it went wrong. */
+static gpured_status drop_parcel(parcel *p, gpured_status st) {
+  gpured_status freed = GPURED_OK;
+  if (p->memory) freed = status_of(cudaFreeAsync(p->memory, p->m.stream));
+  if (st == GPURED_OK) st = freed;
+  if (st != GPURED_OK || p->own_stream) freed = status_of(cudaStreamSynchronize(p->m.stream));
+  if (st == GPURED_OK) st = freed;
+  if (p->own_stream) freed = status_of(cudaStreamDestroy(p->m.stream));
   return st == GPURED_OK ? freed : st;
+}
+
+/* The steps of n, `each` of them a piece: prepare(parcel, which of two, first step, steps) describes
+ * its tensors, run(machine, which) works on the copies. */
+template <class PREPARE, class RUN>
+static gpured_status in_pieces(const machine *m, const gpured__call *call, int64_t n, int64_t each,
+                               size_t bytes, const PREPARE &prepare, const RUN &run) {
+  parcel *parcels = (parcel *)calloc(2, sizeof *parcels);
+  ring *r = take_ring(m, bytes);
+  gpured_status st = parcels && r ? GPURED_OK : GPURED_ERR_ALLOC;
+  int64_t from;
+  int k, written = 0;
+  for (k = 0; k < 2 && st == GPURED_OK; ++k) {
+    parcels[k].m = *m;
+    if (n <= each) continue;
+    st = status_of(cudaStreamCreateWithFlags(&parcels[k].m.stream, cudaStreamNonBlocking));
+    parcels[k].own_stream = st == GPURED_OK;
+  }
+  for (from = 0, k = 0; from < n && st == GPURED_OK; from += each, k ^= 1) {
+    parcel *p = &parcels[k];
+    if (p->busy) {
+      st = fetch(call, r, p);
+      written = 1;
+    }
+    if (st != GPURED_OK) break;
+    prepare(p, k, from, n - from < each ? n - from : each);
+    st = send(call, r, p);
+    if (st == GPURED_OK) st = run(&p->m, k);
+    p->busy = 1;
+  }
+  for (from = 0; from < 2 && st == GPURED_OK; ++from, k ^= 1)
+    if (parcels[k].busy) st = fetch(call, r, &parcels[k]);
+  for (k = 0; k < 2 && parcels; ++k) st = drop_parcel(&parcels[k], st);
+  if (r) leave_ring(m, r);
+  free(parcels);
+  /* Other statuses promise that no result was written. */
+  return written && st != GPURED_OK ? GPURED_ERR_DEVICE : st;
+}
+
+/* How many steps of n, each so many bytes, go in a piece: all, where that is not much. */
+static int64_t steps_in_piece(int64_t n, double step_bytes) {
+  if (step_bytes * (double)n < 2.0 * STAGE_PIECE) return n;
+  return step_bytes > STAGE_PIECE ? 1 : (int64_t)(STAGE_PIECE / step_bytes);
+}
+
+/* ---- Reduce and scan ---- */
+
+/* The axis that is outermost in memory if it is no line's, or -1: pieces of it are pieces of the
+ * memory too. */
+static int outermost_kept(const gpured__plan *p) {
+  int64_t most = 0;
+  int i, found = -1;
+  for (i = 0; i < p->kept_count; ++i) {
+    const int64_t stride = p->kept[i].stride[GPURED__IN];
+    if (p->kept[i].n < 2 || (stride < 0 ? -stride : stride) <= most) continue;
+    most = stride < 0 ? -stride : stride;
+    found = i;
+  }
+  for (i = 0; i < p->line_count; ++i) {
+    const int64_t stride = p->line[i].stride[GPURED__IN];
+    if (p->line[i].n > 1 && (stride < 0 ? -stride : stride) > most) return -1;
+  }
+  return found;
+}
+
+static void describe_parcel(const gpured__plan *p, int axis, int64_t from, int64_t count,
+                            gpured__plan *copy, parcel *to) {
+  int i, k;
+  *copy = *p;
+  if (axis >= 0 && count < p->kept[axis].n) {
+    const int64_t *stride = p->kept[axis].stride;
+    copy->kept[axis].n = count;
+    copy->outputs = p->outputs / p->kept[axis].n * count;
+    copy->in =
+        (const char *)p->in + from * stride[GPURED__IN] * (int64_t)gpured__dtype_size(p->in_dtype);
+    copy->out =
+        (char *)p->out + from * stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype);
+  }
+  to->count = 2;
+  begin_staged(&to->parts[0], &copy->in, p->in_dtype, 0);
+  begin_staged(&to->parts[1], &copy->out, p->out_dtype, 1);
+  for (k = 0; k < 2; ++k) {
+    const int operand = k ? GPURED__OUT : GPURED__IN;
+    for (i = 0; i < p->kept_count; ++i)
+      add_staged_axis(&to->parts[k], copy->kept[i].n, &copy->kept[i].stride[operand]);
+    for (i = 0; i < p->line_count; ++i)
+      add_staged_axis(&to->parts[k], copy->line[i].n, &copy->line[i].stride[operand]);
+  }
 }
 
 static gpured_status on_copies(const machine *m, const gpured__plan *p, const gpured__call *call,
                                gpured_status (*run)(const machine *, const gpured__plan *,
                                                     const gpured__call *)) {
-  gpured__plan copy = *p;
-  staged parts[2];
-  gpured_status st;
-  char *memory = NULL;
-  int i, k;
-  begin_staged(&parts[0], &copy.in, p->in_dtype, 0);
-  begin_staged(&parts[1], &copy.out, p->out_dtype, 1);
-  for (k = 0; k < 2; ++k) {
-    const int operand = k ? GPURED__OUT : GPURED__IN;
-    for (i = 0; i < p->kept_count; ++i)
-      add_staged_axis(&parts[k], p->kept[i].n, &copy.kept[i].stride[operand]);
-    for (i = 0; i < p->line_count; ++i)
-      add_staged_axis(&parts[k], p->line[i].n, &copy.line[i].stride[operand]);
-  }
-  st = stage(m, parts, 2, &memory);
-  if (st == GPURED_OK) st = run(m, &copy, call);
-  return unstage(m, parts, 2, memory, st);
+  const double bytes = (double)p->outputs * (double)p->n * (double)gpured__dtype_size(p->in_dtype);
+  const int axis = outermost_kept(p);
+  const int64_t n = axis < 0 ? 1 : p->kept[axis].n;
+  gpured__plan copies[2];
+  return in_pieces(
+      m, call, n, steps_in_piece(n, bytes / (double)n), bytes < 1e18 ? (size_t)bytes : SIZE_MAX,
+      [&](parcel *to, int k, int64_t from, int64_t count) {
+        describe_parcel(p, axis, from, count, &copies[k], to);
+      },
+      [&](const machine *there, int k) { return run(there, &copies[k], call); });
 }
+
+/* ---- GEMM-reduce ---- */
 
 /* The tensors of a GEMM-reduce that a plan points to, so that they can point to copies. */
 struct gemm_copy {
@@ -7770,15 +8106,18 @@ struct gemm_copy {
   gpured_gemm g;
   gpured_tensor row_bias, column_bias, c;
   gpured_result results[GPURED_MAX_RESULTS];
-  staged parts[GPURED__GEMM_OPERANDS + GPURED_MAX_RESULTS];
-  int count;
+  int64_t from; /* in the outermost axis of the batch */
+  parcel *to;
 };
 
 /* Adds a tensor with the batch's axes and one or two of its own. */
 static void add_gemm_part(gemm_copy *c, gpured_tensor *t, int which, int64_t n0, int64_t *stride0,
                           int64_t n1, int64_t *stride1) {
-  staged *s = &c->parts[c->count++];
+  staged *s = &c->to->parts[c->to->count++];
   int i;
+  if (c->from > 0)
+    t->data = (char *)t->data +
+              c->from * c->plan.batch[0].stride[which] * (int64_t)gpured__dtype_size(t->dtype);
   begin_staged(s, &t->data, t->dtype, which >= GPURED__PRODUCT);
   for (i = 0; i < c->plan.batch_count; ++i)
     add_staged_axis(s, c->plan.batch[i].n, &c->plan.batch[i].stride[which]);
@@ -7786,17 +8125,19 @@ static void add_gemm_part(gemm_copy *c, gpured_tensor *t, int which, int64_t n0,
   if (stride1) add_staged_axis(s, n1, stride1);
 }
 
-static void copy_gemm(const gpured__gemm_plan *p, gemm_copy *c) {
+static void copy_gemm(const gpured__gemm_plan *p, gemm_copy *c, int64_t items) {
   gpured__gemm_plan *q = &c->plan;
-  int64_t *ls = q->left.strides + q->left.ndim - 2, *rs = q->right.strides + q->right.ndim - 2;
+  int64_t *ls = q->left.strides + p->left.ndim - 2, *rs = q->right.strides + p->right.ndim - 2;
   int r;
-  ls = q->left.strides + p->left.ndim - 2;
-  rs = q->right.strides + p->right.ndim - 2;
   *q = *p;
   c->g = *p->g;
-  c->count = 0;
+  c->to->count = 0;
   q->g = &c->g;
   c->g.results = c->results;
+  if (items < p->batches) {
+    q->batches = items;
+    q->batch[0].n = items / (p->batches / p->batch[0].n);
+  }
   add_gemm_part(c, &q->left, GPURED__LEFT, p->rows, ls, p->depth, ls + 1);
   add_gemm_part(c, &q->right, GPURED__RIGHT, p->depth, rs, p->columns, rs + 1);
   if (p->row_bias) {
@@ -7824,15 +8165,49 @@ static void copy_gemm(const gpured__gemm_plan *p, gemm_copy *c) {
   }
 }
 
+/* Is the batch's first axis the outermost one of both operands? Then pieces of it are pieces of
+ * their memory. */
+static int batch_is_outermost(const gpured__gemm_plan *p) {
+  const gpured_tensor *t[] = {&p->left, &p->right};
+  int i, k;
+  if (p->batch_count == 0 || p->rows == 0 || p->depth == 0) return 0;
+  for (k = 0; k < 2; ++k) {
+    const int which = k ? GPURED__RIGHT : GPURED__LEFT;
+    const int64_t first = p->batch[0].stride[which], most = first < 0 ? -first : first;
+    int64_t span = 0;
+    for (i = 1; i < p->batch_count; ++i) {
+      const int64_t stride = p->batch[i].stride[which];
+      span += (stride < 0 ? -stride : stride) * (p->batch[i].n - 1);
+    }
+    for (i = t[k]->ndim - 2; i < t[k]->ndim; ++i) {
+      const int64_t stride = t[k]->strides[i];
+      span += (stride < 0 ? -stride : stride) * (t[k]->shape[i] - 1);
+    }
+    if (most <= span) return 0;
+  }
+  return 1;
+}
+
 static gpured_status gemm_on_copies(const machine *m, const gpured__gemm_plan *p,
                                     const gpured__call *call) {
-  gemm_copy c;
+  const double item =
+      (double)p->depth * ((double)p->rows * (double)gpured__dtype_size(p->left.dtype) +
+                          (double)p->columns * (double)gpured__dtype_size(p->right.dtype));
+  const double bytes = item * (double)p->batches;
+  const int64_t n = batch_is_outermost(p) ? p->batch[0].n : 1;
+  gemm_copy *copies = (gemm_copy *)malloc(2 * sizeof *copies);
   gpured_status st;
-  char *memory = NULL;
-  copy_gemm(p, &c);
-  st = stage(m, c.parts, c.count, &memory);
-  if (st == GPURED_OK) st = gemm_on_device(m, &c.plan, call);
-  return unstage(m, c.parts, c.count, memory, st);
+  if (!copies) return GPURED_ERR_ALLOC;
+  st = in_pieces(
+      m, call, n, steps_in_piece(n, bytes / (double)n), bytes < 1e18 ? (size_t)bytes : SIZE_MAX,
+      [&](parcel *to, int k, int64_t from, int64_t count) {
+        copies[k].to = to;
+        copies[k].from = from;
+        copy_gemm(p, &copies[k], n > 1 ? count * (p->batches / n) : p->batches);
+      },
+      [&](const machine *there, int k) { return gemm_on_device(there, &copies[k].plan, call); });
+  free(copies);
+  return st;
 }
 
 /* ============================================================================================== */
