@@ -16,7 +16,7 @@ WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy examples build
 
-.PHONY: all lib test test-slow check-golden test-qemu demo bench install uninstall clean help format-check
+.PHONY: all lib test test-slow check-golden test-qemu soak demo bench install uninstall clean help format-check
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -37,7 +37,8 @@ program_of   = $(patsubst npy,gpured-npy,$(basename $(notdir $(1))))
 EXAMPLES    := $(foreach f,$(wildcard examples/*.c),$(BUILD)/examples/$(call program_of,$(f)))
 NPY         := $(filter %/gpured-npy,$(EXAMPLES))
 ALONE_SRC   := $(wildcard tests/golden_*.c tests/npy_*.c)
-SUITE_SRC   := $(filter-out $(ALONE_SRC),$(wildcard tests/*.c)) $(wildcard tests/test_*.cpp)
+SOAK_SRC    := $(wildcard tests/cuda_soak.c)
+SUITE_SRC   := $(filter-out $(ALONE_SRC) $(SOAK_SRC),$(wildcard tests/*.c)) $(wildcard tests/test_*.cpp)
 BENCH_SRC   := $(wildcard bench/*.c)
 SUITE       := $(BUILD)/tests/suite
 ALONE       := $(ALONE_SRC:%.c=$(BUILD)/%)
@@ -121,6 +122,9 @@ ifeq ($(HAVE_CUDA),1)
   CUDA_LIBS  := -lcudart_static -ldl -lrt -lpthread
   LIBS       += -L$(CUDALIBDIR) $(CUDA_LIBS)
   TEST_CUDA  := -DTEST_CUDA -isystem $(CUDADIR)/include
+  # The suite stands between the backend and the runtime, whose functions can then be made to fail.
+  WRAPPED    := $(shell sed -n 's/^WRAP[_A-Z]*(\(cuda[A-Za-z]*\),.*/\1/p' tests/test_cuda_host.c)
+  SUITE_LD   := $(WRAPPED:%=-Wl,--wrap=%)
 endif
 LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 
@@ -179,12 +183,18 @@ $(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
 
 $(SUITE): $(SUITE_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
-	$(if $(SUITE_CPP),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(OMPFLAG) -pthread $^ $(LDFLAGS) $(LIBS) -o $@
+	$(if $(SUITE_CPP),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(OMPFLAG) -pthread $^ $(SUITE_LD) $(LDFLAGS) $(LIBS) -o $@
 
 $(BUILD)/tests/golden_make: $(BUILD)/obj/tests/oracle.o
 $(ALONE): $(BUILD)/tests/%: tests/%.c $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D) $(BUILD)/obj
 	$(TEST_CC) $(call DEPS,$<) $(filter %.c %.o,$^) $(LIB_A) $(LDFLAGS) $(LIBS) -o $@
+
+# Needs a GPU, and as long as it is given.
+SOAK := $(if $(HAVE_CUDA),$(BUILD)/tests/cuda_soak)
+$(BUILD)/tests/cuda_soak: tests/cuda_soak.c $(LIB_A) $(FLAGS)
+	@mkdir -p $(@D) $(BUILD)/obj
+	$(TEST_CC) -pthread $(TEST_CUDA) $(call DEPS,$<) $< $(LIB_A) $(LDFLAGS) $(LIBS) -o $@
 
 # The peers are loaded at run time, so that none of them is needed to build.
 BENCHLIBS ?= -ldl
@@ -232,6 +242,10 @@ check-golden: $(ALONE)
 test-qemu:
 	@sh tests/build/run.sh 'sh tests/build/qemu.sh'
 
+SECONDS ?= 600
+soak: $(SOAK)
+	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
+
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
 
@@ -277,7 +291,7 @@ uninstall:
 # Removes what this file builds, by name, so that a BUILD which also holds other things loses nothing.
 clean:
 	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
-	  $(EXAMPLES) $(SUITE) $(ALONE) $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
+	  $(EXAMPLES) $(SUITE) $(ALONE) $(BUILD)/tests/cuda_soak $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
 	@for d in /obj/tests /obj /examples /tests /bench ''; do \
 	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
 
@@ -290,6 +304,7 @@ help:
 	@echo 'make test-slow      the same with the tests that take minutes or gigabytes'
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
+	@echo 'make soak           mixed operations on four streams of a GPU for SECONDS=600'
 	@echo 'make demo           runs the main job over a small real data set'
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
 	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'

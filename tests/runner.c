@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const test_case *const lists[] = {reduce_tests, scan_tests, gemm_tests,   accuracy_tests,
-                                         args_tests,   api_tests,  tensor_tests, cuda_tests};
+static const test_case *const lists[] = {reduce_tests,   scan_tests, gemm_tests,
+                                         accuracy_tests, args_tests, api_tests,
+                                         tensor_tests,   cuda_tests, cuda_host_tests};
 static int failures; /* of the test that runs now */
 static jmp_buf leave;
 
