@@ -91,8 +91,9 @@ static void *blas_library(const char *name, int version) {
   return NULL;
 }
 
-/* Loads the library of the header's version. 0, with a note, where it is missing. */
-static int blas_open(cudaStream_t stream, void *workspace, size_t bytes) {
+/* Loads the library of the header's version, and says in words whether it is there. */
+static const char *blas_open(cudaStream_t stream, void *workspace, size_t bytes) {
+  static char said[64];
   void *lt = blas_library("libcublasLt", CUBLAS_VER_MAJOR);
   void *base = lt ? blas_library("libcublas", CUBLAS_VER_MAJOR) : NULL;
   int found = base && blas_find(&blas.gemm_ex, base, "cublasGemmStridedBatchedEx");
@@ -103,12 +104,13 @@ static int blas_open(cudaStream_t stream, void *workspace, size_t bytes) {
   if (!found || blas.cublasCreate_v2(&blas.handle) || blas.cublasLtCreate(&blas.lt) ||
       blas.cublasSetStream_v2(blas.handle, stream) ||
       blas.cublasSetWorkspace_v2(blas.handle, workspace, bytes)) {
-    printf("cuBLAS %d: not found, GEMM rows have no peer\n", CUBLAS_VER_MAJOR);
-    return 0;
+    snprintf(said, sizeof said, "no cuBLAS %d, GEMM rows have no peer", CUBLAS_VER_MAJOR);
+    return said;
   }
   blas.stream = stream, blas.workspace = workspace, blas.workspace_bytes = bytes;
-  printf("cuBLAS %d.%d\n", CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR);
-  return blas.there = 1;
+  blas.there = 1;
+  snprintf(said, sizeof said, "cuBLAS %d.%d", CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR);
+  return said;
 }
 
 /* ---- GEMM ------------------------------------------------------------------------------------ */
@@ -277,9 +279,8 @@ struct blas_gemm {
   int c_by_columns, count, best;
 };
 static struct { int there; } blas;
-static int blas_open(cudaStream_t, void *, size_t) {
-  printf("cuBLAS: not in this build, GEMM rows have no peer\n");
-  return 0;
+static const char *blas_open(cudaStream_t, void *, size_t) {
+  return "cuBLAS not in this build, GEMM rows have no peer";
 }
 static int blas_find_algorithms(blas_gemm *) { return 1; }
 static int blas_run_gemm(const blas_gemm *, int, const void *, const void *, void *) { return 1; }

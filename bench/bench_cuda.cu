@@ -4,9 +4,11 @@
  * medians of CUDA events; where the data of a case would stay in the L2 cache, several copies of it
  * take turns.
  *
- *   bench_cuda [--csv] [--list] [--quick] [[--filter] part of a case's name...]
+ *   bench_cuda [--sweep] [--csv] [--list] [--quick] [[--filter] part of a case's name...]
  *
- * --list prints the names; --quick shrinks every case: all of it runs, and nothing is measured.
+ * --sweep takes the cases of the plots in place of the others: one extent of a case grows from row
+ * to row, and is the last number of its name. --list prints the names; --quick shrinks every case:
+ * all of it runs, and nothing is measured.
  */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -30,7 +32,7 @@
 #include "../gpured.h"
 #include "bench_cublas.h"
 
-static int csv, list, quick;
+static int csv, list, quick, sweep;
 
 static void check(cudaError_t e, const char *what) {
   if (e == cudaSuccess) return;
@@ -77,12 +79,14 @@ static const effort to_measure = {3, 7, 101, 60e3}, to_choose = {2, 4, 20, 10e3}
 typedef std::function<void(int turn)> contender;
 
 /* The median times of all the contenders, in microseconds. They take turns, so that what the card's
- * clock does meanwhile meets all of them. */
+ * clock does meanwhile meets all of them; each has the next copy of the data, so that none finds in
+ * the cache what the one before it has read. */
 static std::vector<double> times_of(const std::vector<contender> &list, effort e) {
   cudaEvent_t a, b;
   std::vector<std::vector<double>> times(list.size());
   std::vector<double> medians;
   double spent = 0;
+  int turn = 0;
   check(cudaEventCreate(&a), "event");
   check(cudaEventCreate(&b), "event");
   if (quick) e = {1, 2, 2, 0};
@@ -90,7 +94,7 @@ static std::vector<double> times_of(const std::vector<contender> &list, effort e
     for (size_t c = 0; c < list.size(); ++c) {
       float ms = 0;
       check(cudaEventRecord(a, stream), "record");
-      list[c](i + e.warm);
+      list[c](turn++);
       check(cudaEventRecord(b, stream), "record");
       check(cudaEventSynchronize(b), "run");
       check(cudaEventElapsedTime(&ms, a, b), "time");
@@ -126,7 +130,7 @@ __global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, uint32
 
 static double read_ceiling, copy_ceiling; /* bytes per microsecond */
 
-static void ceilings(void) {
+static void measure_ceilings(void) {
   const size_t bytes = in_bytes;
   double t = time_of([&](int) {
     read_all<<<(unsigned)(bytes / 16 / 4096), 512, 0, stream>>>((const uint4 *)in_memory,
@@ -137,8 +141,6 @@ static void ceilings(void) {
     check(cudaMemcpyAsync(out_memory, in_memory, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
   });
   copy_ceiling = 2.0 * (double)bytes / t;
-  printf("read ceiling %.0f GB/s, copy ceiling %.0f GB/s (read + written)\n", read_ceiling / 1e3,
-         copy_ceiling / 1e3);
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -193,55 +195,66 @@ struct offset_of {
   __host__ __device__ int64_t operator()(int64_t i) const { return i * cols; }
 };
 
-/* CUB's best for the case: reduce, segmented reduce with offsets computed on the fly. */
-static double peer_reduce(int op, int dtype, int64_t rows, int64_t cols, int axis, size_t turns,
-                          size_t bytes) {
+/* CUB's best for the case, if it has any: reduce, segmented reduce with offsets computed on the
+ * fly. */
+static contender peer_reduce(int op, int dtype, int64_t rows, int64_t cols, int axis, size_t turns,
+                             size_t bytes) {
 #ifdef BENCH_PEERS
-  if (dtype != GPURED_F32 || axis != 1 || (op != GPURED_SUM && op != GPURED_MAX)) return 0;
+  if (dtype != GPURED_F32 || axis != 1 || op != GPURED_SUM) return contender();
   size_t need = 0;
   const float *x = (const float *)in_memory;
   float *y = (float *)out_memory;
   if (rows == 1) {
     cub::DeviceReduce::Sum(NULL, need, x, y, cols, stream);
-    return time_of([&](int i) {
+    return [=](int i) mutable {
       cub::DeviceReduce::Sum(scratch, need, x + (size_t)i % turns * bytes / 4, y, cols, stream);
-    });
+    };
   }
-  if (rows * cols > (int64_t)1 << 31) return 0;
+  if (rows * cols > (int64_t)1 << 31) return contender();
   auto begin =
       thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0), offset_of{cols});
-  if (cub::DeviceSegmentedReduce::Sum(NULL, need, x, y, rows, begin, begin + 1, stream)) return 0;
-  return time_of([&](int) {
+  if (cub::DeviceSegmentedReduce::Sum(NULL, need, x, y, rows, begin, begin + 1, stream))
+    return contender();
+  return [=](int) mutable {
     cub::DeviceSegmentedReduce::Sum(scratch, need, x, y, rows, begin, begin + 1, stream);
-  });
+  };
 #else
   (void)op, (void)dtype, (void)rows, (void)cols, (void)axis, (void)turns, (void)bytes;
-  return 0;
+  return contender();
 #endif
 }
 
-static double peer_scan(int dtype, int64_t rows, int64_t n, size_t turns, size_t bytes) {
 #ifdef BENCH_PEERS
+template <class T>
+static contender cub_scan(int64_t n, size_t turns) {
   size_t need = 0;
-  if (rows != 1 || (dtype != GPURED_F32 && dtype != GPURED_F64)) return 0;
-  if (dtype == GPURED_F64) {
-    const double *x = (const double *)in_memory;
-    cub::DeviceScan::InclusiveSum(NULL, need, x, (double *)out_memory, n, stream);
-    return time_of([&](int i) {
-      size_t at = (size_t)i % turns * bytes / 8;
-      cub::DeviceScan::InclusiveSum(scratch, need, x + at, (double *)out_memory + at, n, stream);
-    });
-  }
-  const float *x = (const float *)in_memory;
-  cub::DeviceScan::InclusiveSum(NULL, need, x, (float *)out_memory, n, stream);
-  return time_of([&](int i) {
-    size_t at = (size_t)i % turns * bytes / 4;
-    cub::DeviceScan::InclusiveSum(scratch, need, x + at, (float *)out_memory + at, n, stream);
-  });
-#else
-  (void)dtype, (void)rows, (void)n, (void)turns, (void)bytes;
-  return 0;
+  const T *x = (const T *)in_memory;
+  T *y = (T *)out_memory;
+  cub::DeviceScan::InclusiveSum(NULL, need, x, y, n, stream);
+  return [=](int i) mutable {
+    const size_t at = (size_t)i % turns * (size_t)n;
+    cub::DeviceScan::InclusiveSum(scratch, need, x + at, y + at, n, stream);
+  };
+}
 #endif
+
+static contender peer_scan(int dtype, int64_t rows, int64_t n, size_t turns) {
+#ifdef BENCH_PEERS
+  if (rows == 1 && dtype == GPURED_F32) return cub_scan<float>(n, turns);
+  if (rows == 1 && dtype == GPURED_F64) return cub_scan<double>(n, turns);
+#else
+  (void)dtype, (void)rows, (void)n, (void)turns;
+#endif
+  return contender();
+}
+
+/* gpured and its peer, if there is one, take turns. */
+static void report_beside(const char *name, double bytes, const contender &ours,
+                          const contender &peer, double ceiling) {
+  std::vector<contender> list = {ours};
+  if (peer) list.push_back(peer);
+  const std::vector<double> t = times_of(list, to_measure);
+  report(name, bytes, t[0], ceiling, peer ? t[1] : 0);
 }
 
 static size_t turns_for(size_t bytes) {
@@ -263,16 +276,17 @@ static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int6
   const int64_t outputs = axis ? rows : cols;
   gpured_options o = device_options();
   fill_for(dtype);
-  double t = time_of([&](int i) {
+  const contender ours = [&](int i) {
     gpured_tensor in = on_device(in_memory + (size_t)i % turns * bytes, dtype, rows, cols);
     gpured_tensor y = on_device(out_memory, out, 1, outputs);
     y.ndim = 1;
     y.shape[0] = outputs;
     y.strides[0] = 1;
     must(gpured_reduce((gpured_op)op, &in, 1u << axis, &y, &o), name);
-  });
-  report(name, (double)bytes + (double)outputs * (double)gpured_dtype_size((gpured_dtype)out), t,
-         read_ceiling, peer_reduce(op, dtype, rows, cols, axis, turns, bytes));
+  };
+  report_beside(name,
+                (double)bytes + (double)outputs * (double)gpured_dtype_size((gpured_dtype)out),
+                ours, peer_reduce(op, dtype, rows, cols, axis, turns, bytes), read_ceiling);
 }
 
 static void bench_scan(const char *name, int op, int dtype, int64_t rows, int64_t cols, int axis,
@@ -282,13 +296,13 @@ static void bench_scan(const char *name, int op, int dtype, int64_t rows, int64_
   const size_t turns = turns_for(bytes);
   gpured_options o = device_options();
   fill_for(dtype);
-  double t = time_of([&](int i) {
+  const contender ours = [&](int i) {
     size_t at = (size_t)i % turns * bytes;
     gpured_tensor in = on_device(in_memory + at, dtype, rows, cols);
     gpured_tensor y = on_device(out_memory + at, dtype, rows, cols);
     must(gpured_scan((gpured_op)op, &in, axis, flags, &y, &o), name);
-  });
-  report(name, 2.0 * (double)bytes, t, copy_ceiling, peer_scan(dtype, rows, cols, turns, bytes));
+  };
+  report_beside(name, 2.0 * (double)bytes, ours, peer_scan(dtype, rows, cols, turns), copy_ceiling);
 }
 
 struct reduce_row {
@@ -652,9 +666,9 @@ static void gemm_name(const gemm_row *r, int op, char *name, size_t size) {
     snprintf(n, sizeof n, "2^20");
   else
     snprintf(n, sizeof n, "%lld", (long long)r->n);
-  snprintf(name, size, "gemm %s %s %lldx%lldx%sx%lld%s%s", types[r->dtype], gemm_op_names[op],
-           (long long)r->batch, (long long)r->m, n, (long long)r->k, r->acc ? " acc f64" : "",
-           r->b_by_columns ? " B by columns" : "");
+  snprintf(name, size, "%sgemm %s %s %lldx%lldx%sx%lld%s%s", sweep ? "sweep " : "", types[r->dtype],
+           gemm_op_names[op], (long long)r->batch, (long long)r->m, n, (long long)r->k,
+           r->acc ? " acc f64" : "", r->b_by_columns ? " B by columns" : "");
 }
 
 static void open_gemm(gemm_bench *s, const gemm_row *r) {
@@ -692,6 +706,49 @@ static int bench_gemm_row(const gemm_row *r, int argc, char **argv) {
   return wrong;
 }
 
+/* ---- the sweeps behind the plots ------------------------------------------------------------- */
+
+static void sweep_sizes(int argc, char **argv) {
+  char name[64];
+  for (int64_t n = P(16); n <= P(30); n *= 2) {
+    snprintf(name, sizeof name, "sweep sum f32 flat %lld", (long long)n);
+    if (selected(name, argc, argv)) bench_reduce(name, GPURED_SUM, GPURED_F32, 1, n, 1);
+  }
+  for (int64_t n = P(16); n <= P(30); n *= 2) {
+    snprintf(name, sizeof name, "sweep scan f32 flat %lld", (long long)n);
+    if (selected(name, argc, argv)) bench_scan(name, GPURED_SUM, GPURED_F32, 1, n, 1, 0);
+  }
+}
+
+/* Rows of every length, 2^28 elements in all. */
+static void sweep_row_lengths(int argc, char **argv) {
+  static const struct {
+    int op;
+    const char *name;
+  } ops[] = {{GPURED_SUM, "sum"}, {GPURED_LOGSUMEXP, "lse"}};
+  char name[64];
+  for (const auto &op : ops) {
+    for (int64_t cols = 4; cols <= P(20); cols *= 2) {
+      const int64_t rows = P(28) / cols;
+      snprintf(name, sizeof name, "sweep %s f32 rows %lldx%lld", op.name, (long long)rows,
+               (long long)cols);
+      if (selected(name, argc, argv)) bench_reduce(name, op.op, GPURED_F32, rows, cols, 1);
+    }
+  }
+}
+
+/* The maxima of a product of 8192 x 8192, whose sums have more and more terms. */
+static int sweep_gemm(int argc, char **argv) {
+  int wrong = 0;
+  for (int dtype : {GPURED_BF16, GPURED_F32}) {
+    for (int64_t k = 32; k <= 8192; k *= 2) {
+      const gemm_row row = {dtype, 0, 0, 1, 8192, 8192, k, 1};
+      wrong += bench_gemm_row(&row, argc, argv);
+    }
+  }
+  return wrong;
+}
+
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* 0, or 1 with a word on stderr. "--filter" may stand before a part of a name. */
@@ -705,9 +762,12 @@ static int read_arguments(int argc, char **argv) {
       list = 1;
     else if (strcmp(argv[i], "--quick") == 0)
       quick = 1;
+    else if (strcmp(argv[i], "--sweep") == 0)
+      sweep = 1;
     else {
       fprintf(stderr,
-              "usage: %s [--csv] [--list] [--quick] [[--filter] part of a case's name...]\n",
+              "usage: %s [--sweep] [--csv] [--list] [--quick] "
+              "[[--filter] part of a case's name...]\n",
               argv[0]);
       return 1;
     }
@@ -728,8 +788,48 @@ static void open_memory(void) {
   fill_for(GPURED_F32);
 }
 
-int main(int argc, char **argv) {
+/* What ran, and what the memory gives: with --csv a comment, the columns' names and two rows. */
+static void print_head(const char *blas_said) {
+  cudaDeviceProp card;
+  int device = 0, version = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaGetDeviceProperties(&card, device), "device");
+  check(cudaRuntimeGetVersion(&version), "version");
+  measure_ceilings();
+  printf("%s%s, CUDA %d.%d, %s\n", csv ? "# " : "", card.name, version / 1000, version % 1000 / 10,
+         blas_said);
+  if (quick)
+    printf("%s--quick: shrunken cases, too few rounds: these figures mean nothing\n",
+           csv ? "# " : "");
+  if (csv) {
+    printf("case,us,GB/s,of ceiling,CUB us,TFLOP/s,GEMM us,over GEMM,unfused us,over unfused\n");
+    report("ceiling read", (double)in_bytes, (double)in_bytes / read_ceiling, read_ceiling, 0);
+    report("ceiling copy", 2.0 * (double)in_bytes, 2.0 * (double)in_bytes / copy_ceiling,
+           copy_ceiling, 0);
+  } else {
+    printf("read ceiling %.0f GB/s, copy ceiling %.0f GB/s (read + written)\n", read_ceiling / 1e3,
+           copy_ceiling / 1e3);
+  }
+}
+
+static int run_rows(int argc, char **argv) {
   int wrong = 0;
+  for (const reduce_row &r : reduce_rows)
+    if (selected(r.name, argc, argv)) bench_reduce(r.name, r.op, r.dtype, r.rows, r.cols, r.axis);
+  for (const scan_row &r : scan_rows)
+    if (selected(r.name, argc, argv))
+      bench_scan(r.name, GPURED_SUM, r.dtype, r.rows, r.cols, r.axis, r.flags);
+  for (const gemm_row &r : gemm_rows) wrong += bench_gemm_row(&r, argc, argv);
+  return wrong;
+}
+
+static int run_sweeps(int argc, char **argv) {
+  sweep_sizes(argc, argv);
+  sweep_row_lengths(argc, argv);
+  return sweep_gemm(argc, argv);
+}
+
+int main(int argc, char **argv) {
   if (read_arguments(argc, argv)) return 1;
   if (!list) {
     if (!gpured_cuda_available()) {
@@ -737,18 +837,9 @@ int main(int argc, char **argv) {
       return 1;
     }
     open_memory();
-    ceilings();
-    blas_open(stream, scratch, scratch_bytes);
-    if (quick) printf("--quick: shrunken cases, too few rounds: these figures mean nothing\n");
-    if (csv)
-      printf("case,us,GB/s,of ceiling,CUB us,TFLOP/s,GEMM us,over GEMM,unfused us,over unfused\n");
+    print_head(blas_open(stream, scratch, scratch_bytes));
   }
-  for (const reduce_row &r : reduce_rows)
-    if (selected(r.name, argc, argv)) bench_reduce(r.name, r.op, r.dtype, r.rows, r.cols, r.axis);
-  for (const scan_row &r : scan_rows)
-    if (selected(r.name, argc, argv))
-      bench_scan(r.name, GPURED_SUM, r.dtype, r.rows, r.cols, r.axis, r.flags);
-  for (const gemm_row &r : gemm_rows) wrong += bench_gemm_row(&r, argc, argv);
+  const int wrong = sweep ? run_sweeps(argc, argv) : run_rows(argc, argv);
   if (!list) check(cudaDeviceSynchronize(), "end");
   return wrong > 0;
 }
