@@ -19,7 +19,7 @@
 
 typedef struct settings {
   const char *csv, *filter, *openblas;
-  int quick, list, verbose, threads;
+  int quick, list, verbose, sweep, threads;
   double seconds;
   const char **rows; /* from the command line; NULL: the built-in ones */
   int row_count;
@@ -47,6 +47,8 @@ static const char usage[] =
     "                  kinds: reduce call oneliner scan gemm (BATCHxMxNxK, reduced over M)\n"
     "  --filter TEXT   only rows whose name contains TEXT\n"
     "  --threads N     threads of the rows whose name ends with a bare @ (default 2)\n"
+    "  --sweep         rows for a plot: a few built-in ones with 1, 2, 3, 4, 6, 8, 12, 16 ... "
+    "threads\n"
     "  --seconds S     time for the rounds of a row (default 1.5)\n"
     "  --csv FILE      also write every contender of every row there\n"
     "  --verbose       print every contender\n"
@@ -383,6 +385,20 @@ static void run_row(const row_spec *spec, const settings *s, int blas, FILE *csv
   job_close(&j);
 }
 
+/* The processor's name, where the system tells it. */
+static void processor_name(char *name, size_t size) {
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  char line[256];
+  snprintf(name, size, "unknown processor");
+  while (f && fgets(line, sizeof line, f)) {
+    const char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+    snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    break;
+  }
+  if (f) fclose(f);
+}
+
 static int threads_possible(void) {
 #ifdef _OPENMP
   return omp_get_num_procs();
@@ -430,8 +446,25 @@ static void print_notes(const peers_info *peers, int quick) {
       "GB/s count every byte read and written once; ratios above 1 mean that gpured is faster\n\n");
 }
 
+/* A comment that says what ran, and the columns' names. */
+static FILE *open_csv(const char *path) {
+  FILE *f = fopen(path, "w");
+  char processor[128];
+  if (!f) {
+    fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
+    return NULL;
+  }
+  processor_name(processor, sizeof processor);
+  fprintf(f,
+          "# %s, %d processors, %s\n"
+          "row,contender,kind,threads,bytes,flops,rounds,median_s,min_s,max_s,rate,unit,"
+          "gpured_over_this,goal,met\n",
+          processor, threads_possible(), gpured_cpu_level());
+  return f;
+}
+
 static int run_all(const settings *s) {
-  const char *const *rows = s->row_count ? s->rows : builtin_rows;
+  const char *const *rows = s->row_count ? s->rows : s->sweep ? sweep_rows() : builtin_rows;
   FILE *csv = NULL;
   row_spec spec;
   tally sum = {0, 0, 0, 0};
@@ -448,14 +481,7 @@ static int run_all(const settings *s) {
     fprintf(stderr, "bench: no row to run\n");
     return 1;
   }
-  if (s->csv && !(csv = fopen(s->csv, "w"))) {
-    fprintf(stderr, "bench: %s: %s\n", s->csv, strerror(errno));
-    return 1;
-  }
-  if (csv)
-    fprintf(csv,
-            "row,contender,kind,threads,bytes,flops,rounds,median_s,min_s,max_s,rate,unit,"
-            "gpured_over_this,goal,met\n");
+  if (s->csv && !(csv = open_csv(s->csv))) return 1;
   peers = peers_open(s->openblas);
   print_notes(&peers, s->quick);
   print_head();
@@ -505,6 +531,7 @@ static int set_value(settings *s, const char *name, const char *value) {
 
 static int set_flag(settings *s, const char *name) {
   if (strcmp(name, "--quick") == 0) return s->quick = 1;
+  if (strcmp(name, "--sweep") == 0) return s->sweep = 1;
   if (strcmp(name, "--list") == 0) return s->list = 1;
   if (strcmp(name, "--verbose") == 0) return s->verbose = 1;
   return 0;

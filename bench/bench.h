@@ -83,6 +83,8 @@ typedef struct goal {
 
 /* --- bench_rows.c --- */
 extern const char *const builtin_rows[];
+/* The rows of --sweep, in an array that lasts. */
+const char *const *sweep_rows(void);
 /* Reads a row's name; 0, or -1 with *why set. */
 int spec_parse(const char *text, row_spec *spec, const char **why);
 void spec_shrink(row_spec *spec);

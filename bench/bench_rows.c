@@ -51,6 +51,21 @@ const char *const builtin_rows[] = {
     "reduce:f16:sum:2^27", "reduce:bf16:sum:2^27", "reduce:i8:sum:2^28", "reduce:i32:sum:2^26",
     NULL};
 
+const char *const *sweep_rows(void) {
+  static const char *const swept[] = {"reduce:f32:sum:2^28", "reduce:f32:logsumexp:4096x4096:1",
+                                      "scan:f32:sum:2^28", "gemm:f32:max:1x2048x2048x2048"};
+  static const int threads[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MAX_THREADS};
+  enum { SWEPT = sizeof swept / sizeof *swept, STEPS = sizeof threads / sizeof *threads };
+  static char names[SWEPT * STEPS][64];
+  static const char *rows[SWEPT * STEPS + 1];
+  int i;
+  for (i = 0; i < SWEPT * STEPS; ++i) {
+    snprintf(names[i], sizeof names[i], "%s@%d", swept[i / STEPS], threads[i % STEPS]);
+    rows[i] = names[i];
+  }
+  return rows;
+}
+
 typedef struct word {
   const char *text;
   int value;
