@@ -1,6 +1,7 @@
 # How gpured's library, tests and examples are built (GNU make 4). `make help` lists targets and
 # variables. The flags a user gives in CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS are used as they are
-# and come after ours; nothing is written outside BUILD, so the sources may be read-only.
+# and come after ours; nothing is written outside BUILD (make plots aside), so the sources may be
+# read-only.
 
 BUILD      ?= build
 PREFIX     ?= /usr/local
@@ -16,7 +17,7 @@ WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy examples build
 
-.PHONY: all lib test test-slow check-golden test-qemu soak demo bench install uninstall clean help format-check
+.PHONY: all lib test test-slow check-golden test-qemu soak demo bench install uninstall clean help format-check plots
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -46,7 +47,7 @@ BENCH       := $(BUILD)/bench/gpured-bench
 
 # --- the compilers, asked once -----------------------------------------------------------------------
 # Targets that build nothing need no answers (and work without a compiler).
-ifneq ($(filter-out clean help uninstall format-check,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help uninstall format-check plots,$(or $(MAKECMDGOALS),all)),)
 
 ifeq ($(filter 0 1,$(WERROR)),)
 $(error WERROR=$(WERROR): must be 0 or 1)
@@ -131,7 +132,7 @@ LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 # Objects made with other flags are never reused: everything depends on this file, which is rewritten
 # only when one of the commands it holds has changed.
 FLAGS := $(BUILD)/flags
-ifneq ($(filter-out clean help uninstall format-check,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help uninstall format-check plots,$(or $(MAKECMDGOALS),all)),)
   FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC_LIB) $(LDFLAGS) $(LIBS))
   ifneq ($(FLAGS_NOW),$(if $(wildcard $(FLAGS)),$(strip $(file <$(FLAGS)))))
     $(shell mkdir -p $(BUILD))
@@ -227,7 +228,7 @@ part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
 part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
-               'sh tests/build/readme.sh' 'sh tests/build/makefile.sh'
+               'sh tests/build/readme.sh' 'sh tests/build/makefile.sh' 'sh tests/build/plots.sh'
 
 test: all $(if $(filter suite,$(PARTS)),$(SUITE)) $(if $(filter golden,$(PARTS)),$(ALONE))
 	@sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
@@ -257,6 +258,17 @@ else
 bench:
 	@echo 'make bench: bench/ holds no C file, there is nothing to run' >&2; exit 1
 endif
+
+# The pictures of docs/PERFORMANCE.md, from the figures beside them.
+GNUPLOT  ?= gnuplot
+PLOTSDIR ?= docs/plots
+plots:
+	@command -v $(GNUPLOT) >/dev/null || { echo 'make plots: gnuplot is not installed' >&2; exit 1; }
+	@for f in docs/plots/gpu.csv docs/plots/cpu.csv; do [ -f $$f ] || { \
+	  echo "make plots: $$f is missing (docs/PERFORMANCE.md names the command that writes it)" >&2; \
+	  exit 1; }; done
+	@mkdir -p $(PLOTSDIR)
+	$(GNUPLOT) -c docs/plots/plots.gp docs/plots $(PLOTSDIR)
 
 format-check:
 	clang-format --dry-run --Werror $(wildcard *.h *.c tests/*.h tests/*.c tests/*.cpp \
@@ -308,6 +320,7 @@ help:
 	@echo 'make demo           runs the main job over a small real data set'
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
 	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'
+	@echo 'make plots          draws docs/plots/*.svg (or PLOTSDIR) from docs/plots/*.csv'
 	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'
 	@echo 'make uninstall      removes what install put there, with the same variables'
 	@echo 'make clean          removes what was built'
