@@ -3,19 +3,28 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * It is also an example of a whole program around gpured: npy_io.h turns a file into a tensor, the
- * shape and dtype of the result are worked out as NumPy would, one call of the library does the
- * work, and the result is printed or saved. Errors are one line on stderr and exit status 1.
+ * It is also an example of a whole program around gpured: npy_map.h turns a file into a tensor, the
+ * shape and dtype of the result are worked out as NumPy would, the library does the work, in pieces
+ * where the order of the file allows, and the result is printed or saved. Errors are one line on
+ * stderr and exit status 1.
  */
 #ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, sigaction, mmap */
+#endif
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* madvise, setitimer */
+#endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64
 #endif
 
-#include <float.h>
+#include <limits.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/time.h>
 #include <time.h>
 
-#include "npy_io.h"
+#include "npy_map.h"
 
 /* ============================================================================================== */
 /* 1  What can be asked for                                                                       */
@@ -64,6 +73,8 @@ typedef enum option_id {
   OPT_THREADS,
   OPT_ACC,
   OPT_DTYPE,
+  OPT_PIECE,
+  OPT_PROGRESS,
   OPT_TIME
 } option_id;
 
@@ -75,12 +86,15 @@ typedef struct option_info {
 } option_info;
 
 static const option_info OPTIONS[] = {
-    {"--axis", OPT_AXIS, 1, COMPUTE},        {"-o", OPT_OUTPUT, 1, COMPUTE},
-    {"--keepdims", OPT_KEEPDIMS, 0, REDUCE}, {"--ddof", OPT_DDOF, 1, REDUCE},
-    {"--exclusive", OPT_EXCLUSIVE, 0, SCAN}, {"--reverse", OPT_REVERSE, 0, SCAN},
-    {"--backend", OPT_BACKEND, 1, COMPUTE},  {"--threads", OPT_THREADS, 1, COMPUTE},
-    {"--acc", OPT_ACC, 1, COMPUTE},          {"--dtype", OPT_DTYPE, 1, COMPUTE},
+    {"--axis", OPT_AXIS, 1, COMPUTE},         {"-o", OPT_OUTPUT, 1, COMPUTE},
+    {"--keepdims", OPT_KEEPDIMS, 0, REDUCE},  {"--ddof", OPT_DDOF, 1, REDUCE},
+    {"--exclusive", OPT_EXCLUSIVE, 0, SCAN},  {"--reverse", OPT_REVERSE, 0, SCAN},
+    {"--backend", OPT_BACKEND, 1, COMPUTE},   {"--threads", OPT_THREADS, 1, COMPUTE},
+    {"--acc", OPT_ACC, 1, COMPUTE},           {"--dtype", OPT_DTYPE, 1, COMPUTE},
+    {"--piece", OPT_PIECE, 1, REDUCE | SCAN}, {"--progress", OPT_PROGRESS, 0, COMPUTE},
     {"--time", OPT_TIME, 0, COMPUTE}};
+
+#define DEFAULT_PIECE (64L << 20)
 
 static const char HELP[] =
     "gpured-npy: reductions, scans and GEMM-reductions of NumPy .npy files\n"
@@ -101,11 +115,17 @@ static const char HELP[] =
     "  --threads N        CPU threads; the result does not depend on it\n"
     "  --acc f64          accumulate in double precision\n"
     "  --dtype DT         type of the result: f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1\n"
-    "  --time             print the time of the call on standard error\n"
+    "  --piece BYTES      how much of a file goes through memory at once, where the axes allow\n"
+    "                     pieces (default 67108864); the result does not depend on it\n"
+    "  --progress         say on standard error how far it is, also if that is no terminal\n"
+    "  --time             print the time of the work on standard error\n"
     "  --help, --version\n"
     "\n"
     "IN.npy may be '-' for standard input. Negative axes count from the end. Results have NumPy's\n"
-    "types: sums of integers are 64-bit, means of integers float64, floats keep their type.\n";
+    "types: sums of integers are 64-bit, means of integers float64, floats keep their type.\n"
+    "Files may be larger than memory. OUT.npy is complete or not there. The exit status is 0, or "
+    "1\n"
+    "after one line on standard error that says what is wrong. More: man gpured-npy.\n";
 
 typedef struct request {
   unsigned command;
@@ -118,7 +138,8 @@ typedef struct request {
   int axes[GPURED_MAX_NDIM];
   int axis_count; /* -1: not given */
   int gemm_axis;
-  int keepdims, timed, ddof_given;
+  int keepdims, timed, progress, ddof_given;
+  long piece; /* bytes */
   unsigned scan_flags;
   npy_kind dtype; /* NPY_KINDS: as NumPy would */
   gpured_options options;
@@ -155,7 +176,144 @@ static int finish_output(void) {
 }
 
 /* ============================================================================================== */
-/* 3  Arguments                                                                                   */
+/* 3  Signals: nothing half-written is left, and a clock for progress                             */
+/* ============================================================================================== */
+
+/* The unfinished file, for the handlers; empty: there is none. */
+static char unfinished[4096];
+static volatile sig_atomic_t has_unfinished;
+
+static void drop_unfinished(void) {
+  if (has_unfinished) (void)unlink(unfinished);
+}
+
+/* Ends as the signal ends a program that does not catch it (SA_RESETHAND). */
+static void on_end(int signal_number) {
+  drop_unfinished();
+  (void)raise(signal_number);
+}
+
+static void on_bus_error(int signal_number) {
+  static const char text[] =
+      "gpured-npy: a file became shorter, or its disk failed, while it was in use\n";
+  (void)signal_number;
+  drop_unfinished();
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+  _exit(1);
+}
+
+static void catch_signals(void) {
+  static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+  struct sigaction action, old;
+  size_t i;
+  memset(&action, 0, sizeof action);
+  action.sa_flags = (int)SA_RESETHAND;
+  action.sa_handler = on_end;
+  for (i = 0; i < sizeof ends / sizeof *ends; ++i) {
+    if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+      (void)sigaction(ends[i], &action, NULL);
+    }
+  }
+  action.sa_handler = on_bus_error;
+  (void)sigaction(SIGBUS, &action, NULL);
+  (void)signal(SIGXFSZ, SIG_IGN); /* a write past the limit is an error like others */
+}
+
+/* Creates the file that is asked for, if one is. No signal comes between that and the note of it,
+ * since there is only one thread yet. */
+static int create_output(const request *r, npy_sink *out) {
+  sigset_t all, before;
+  char err[512];
+  int failed;
+  if (r->output == NULL || strcmp(r->output, "-") == 0) return 0;
+  (void)sigfillset(&all);
+  (void)sigprocmask(SIG_SETMASK, &all, &before);
+  failed = npy_create(r->output, &out->file, err, sizeof err);
+  if (!failed && out->file.temporary != NULL) {
+    (void)snprintf(unfinished, sizeof unfinished, "%s", out->file.temporary);
+    has_unfinished = 1;
+  }
+  (void)sigprocmask(SIG_SETMASK, &before, NULL);
+  return failed ? fail("%s", err) : 0;
+}
+
+/* The file has its name, or is gone. */
+static void release_output(void) { has_unfinished = 0; }
+
+/* What the clock shows. It is drawn by a signal handler, which may do little: text and numbers are
+ * put together by hand. */
+static struct {
+  char name[64];
+  int draw;                      /* 0: nothing, 1: lines, 2: one line of a terminal */
+  volatile sig_atomic_t percent; /* -1: not known */
+  volatile sig_atomic_t seconds;
+} progress;
+
+static char *put_text(char *p, const char *text) {
+  while (*text) *p++ = *text++;
+  return p;
+}
+
+static char *put_number(char *p, int v) {
+  char digits[16];
+  int n = 0;
+  do {
+    digits[n++] = (char)('0' + v % 10);
+    v /= 10;
+  } while (v > 0);
+  while (n > 0) *p++ = digits[--n];
+  return p;
+}
+
+static void draw_progress(void) {
+  char line[160], *p = line;
+  p = put_text(p, progress.draw == 2 ? "\rgpured-npy: " : "gpured-npy: ");
+  p = put_text(p, progress.name);
+  if (progress.percent >= 0) p = put_text(put_number(put_text(p, ": "), progress.percent), " %");
+  p = put_text(put_number(put_text(p, ", "), progress.seconds), " s");
+  p = put_text(p, progress.draw == 2 ? "\033[K" : "\n");
+  if (write(STDERR_FILENO, line, (size_t)(p - line)) < 0) progress.draw = 0;
+}
+
+static void on_clock(int signal_number) {
+  const int kept = errno;
+  (void)signal_number;
+  ++progress.seconds;
+  if (progress.draw) draw_progress();
+  errno = kept;
+}
+
+/* Starts the clock, which draws every second: short work shows nothing. */
+static void start_progress(const request *r) {
+  const struct itimerval second = {{1, 0}, {1, 0}};
+  struct sigaction action;
+  progress.draw = isatty(STDERR_FILENO) ? 2 : r->progress;
+  if (!progress.draw) return;
+  (void)snprintf(progress.name, sizeof progress.name, "%s %s", r->command_name, r->op->name);
+  progress.percent = -1;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_clock;
+  action.sa_flags = SA_RESTART;
+  (void)sigaction(SIGALRM, &action, NULL);
+  (void)setitimer(ITIMER_REAL, &second, NULL);
+}
+
+/* Wipes the line, or says with --progress that all is done. */
+static void stop_progress(const request *r, int done) {
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  if (!progress.draw) return;
+  (void)setitimer(ITIMER_REAL, &never, NULL);
+  if (done && r->progress) {
+    progress.percent = 100;
+    draw_progress();
+    if (progress.draw == 2) fputc('\n', stderr);
+  } else if (progress.draw == 2 && progress.seconds > 0) {
+    fputs("\r\033[K", stderr);
+  }
+}
+
+/* ============================================================================================== */
+/* 4  Arguments                                                                                  */
 /* ============================================================================================== */
 
 /* Reads a whole number from low to high that ends where the text ends or at a comma. */
@@ -209,6 +367,14 @@ static int parse_axes(request *r, const char *text) {
   return 0;
 }
 
+static int parse_piece(request *r, const char *text) {
+  const char *end;
+  if (parse_number(text, 1, LONG_MAX, &r->piece, &end) || *end != 0) {
+    return fail("--piece '%s': a number of bytes is wanted" HINT, text);
+  }
+  return 0;
+}
+
 static int parse_backend(request *r, const char *text) {
   static const char *const names[] = {"auto", "cpu", "cuda"};
   int b = 0;
@@ -248,6 +414,11 @@ static int apply_option(request *r, const option_info *o, const char *value) {
     case OPT_DTYPE:
       r->dtype = npy_kind_by_code(value);
       if (r->dtype == NPY_KINDS) return fail("--dtype '%s': no such type" HINT, value);
+      return 0;
+    case OPT_PIECE:
+      return parse_piece(r, value);
+    case OPT_PROGRESS:
+      r->progress = 1;
       return 0;
     case OPT_TIME:
       r->timed = 1;
@@ -339,7 +510,7 @@ static int parse_arguments(request *r, int argc, char **argv) {
 }
 
 /* ============================================================================================== */
-/* 4  Printing, as NumPy does                                                                     */
+/* 5  Printing, as NumPy does                                                                    */
 /* ============================================================================================== */
 
 enum { LINE_WIDTH = 75, SHOW_ALL = 1000, SHOW_EDGE = 3 };
@@ -455,7 +626,7 @@ typedef struct printer {
 static void print_element(printer *p, int64_t offset) {
   char text[64];
   const int64_t size = (int64_t)gpured_dtype_size(npy_info(p->a->kind)->carrier);
-  format_element(text, sizeof text, p->a->kind, (const char *)p->a->data + offset * size);
+  format_element(text, sizeof text, p->a->kind, (const char *)p->a->t.data + offset * size);
   if (p->measure) {
     if ((int)strlen(text) > p->width) p->width = (int)strlen(text);
   } else {
@@ -553,7 +724,7 @@ static int print_info(const char *name, const npy_array *a) {
 }
 
 /* ============================================================================================== */
-/* 5  Results                                                                                     */
+/* 6  Results                                                                                    */
 /* ============================================================================================== */
 
 static int is_float(npy_kind k) { return k <= NPY_F8; }
@@ -615,13 +786,14 @@ static int kind_fits(const request *r, npy_kind in, npy_kind out) {
   return is_float(out) == is_float(in);
 }
 
-/* Makes the array for the result. An empty input may have a shape that makes a huge result out of
- * nothing; a file of a hundred bytes must not take all memory. */
+/* Makes the place for the result, in memory or in its file. An empty input may have a shape that
+ * makes a huge result out of nothing; a file of a hundred bytes must not take all memory. */
 static int make_result(const request *r, const npy_array *in, int in_empty, int ndim,
-                       const int64_t *shape, npy_array *out) {
+                       const int64_t *shape, npy_sink *out) {
   const npy_kind kind = r->dtype == NPY_KINDS ? natural_kind(r, in->kind) : r->dtype;
   const size_t size = gpured_dtype_size(npy_info(kind)->carrier);
   uint64_t limit = (in_empty ? UINT64_C(1) << 30 : (uint64_t)PTRDIFF_MAX) / size, count = 1;
+  char err[512];
   int i, empty = 0;
   if (!kind_fits(r, in->kind, kind)) {
     return fail("--dtype %s does not fit %s of %s" HINT, npy_info(kind)->code, r->op->name,
@@ -634,10 +806,10 @@ static int make_result(const request *r, const npy_array *in, int in_empty, int 
     }
     count *= (uint64_t)shape[i];
   }
-  out->kind = kind;
-  out->data = malloc(empty ? 1 : (size_t)count * size);
-  if (out->data == NULL) return fail("not enough memory for the result");
-  out->t = gpured_array(out->data, npy_info(kind)->carrier, ndim, shape, NULL);
+  if (create_output(r, out)) return 1;
+  if (npy_open_sink(out, kind, ndim, shape, empty ? 0 : (size_t)count, err, sizeof err)) {
+    return fail("%s", err);
+  }
   return 0;
 }
 
@@ -658,7 +830,7 @@ static double now(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* After the call: its time if asked for, its error if there is one. */
+/* After the work: its time if asked for, its error if there is one. */
 static int check_call(const request *r, double start, gpured_status st) {
   const double ms = now() - start;
   if (st == GPURED_ERR_SHAPE && r->op->class_ == INDEX) {
@@ -672,7 +844,118 @@ static int check_call(const request *r, double start, gpured_status st) {
 }
 
 /* ============================================================================================== */
-/* 6  Commands                                                                                    */
+/* 7  Pieces                                                                                      */
+/* ============================================================================================== */
+/*
+ * A reduction or scan goes through its file piece by piece where the outermost axes of the file
+ * belong to different results: then one piece is read while others are in no memory, and it is
+ * known how far the work is. The bits do not depend on the pieces, since a result does not depend
+ * on its neighbours. Everything else is one call on the mapped file.
+ */
+typedef struct job {
+  const request *r;
+  npy_source *in;
+  npy_sink *out;
+  uint32_t axes;                 /* those that a piece needs whole: reduced, or scanned */
+  int axis;                      /* of a scan */
+  int out_axis[GPURED_MAX_NDIM]; /* where an axis is in the result; -1: reduced */
+} job;
+
+/* The axes as they lie in the file, the outermost first: `before` of them take one index a piece,
+ * the next one takes `chunk`. */
+typedef struct cut {
+  int before;
+  int64_t outer;         /* how many combinations those before have */
+  int64_t extent, chunk; /* of the axis that is cut; 1 piece: 1, 1 */
+  int64_t slab;          /* elements for one index of it */
+} cut;
+
+static int file_axis(const npy_array *a, int k) { return a->fortran ? a->t.ndim - 1 - k : k; }
+
+static cut plan_cut(const job *j) {
+  const npy_array *a = &j->in->a;
+  const int64_t limit = j->r->piece / (int64_t)npy_info(a->kind)->size;
+  cut c = {-1, 1, 1, 1, 0};
+  int k;
+  c.slab = (int64_t)j->in->count;
+  for (k = 0; k < a->t.ndim && c.slab > 0; ++k) {
+    const int axis = file_axis(a, k);
+    const int64_t n = a->t.shape[axis];
+    if (n != 1 && (j->axes >> axis & 1u)) break;
+    c.outer *= c.extent;
+    c.extent = n;
+    c.slab /= n;
+    c.before = k;
+    if (c.slab <= limit) break;
+  }
+  c.chunk = c.slab > 0 && limit > c.slab ? limit / c.slab : 1;
+  if (c.chunk > c.extent) c.chunk = c.extent;
+  return c;
+}
+
+/* Makes t, which views the whole array, view the piece. axes: where the array's axes are in t. */
+static void narrow(const npy_array *a, const cut *c, int64_t outer, int64_t at, int64_t n,
+                   const int *axes, gpured_tensor *t) {
+  int64_t offset = 0;
+  int k;
+  for (k = c->before; k >= 0; --k) {
+    const int axis = file_axis(a, k), to = axes ? axes[axis] : axis;
+    const int64_t index = k == c->before ? at : outer % a->t.shape[axis];
+    if (k != c->before) outer /= a->t.shape[axis];
+    if (to < 0) continue;
+    t->shape[to] = k == c->before ? n : 1;
+    offset += index * t->strides[to];
+  }
+  if (axes) t->data = (char *)t->data + offset * (int64_t)gpured_dtype_size((gpured_dtype)t->dtype);
+}
+
+static gpured_status call(const job *j, const gpured_tensor *in, const gpured_tensor *out) {
+  const request *r = j->r;
+  if (r->command == SCAN) {
+    return gpured_scan(r->op->op, in, j->axis, r->scan_flags, out, &r->options);
+  }
+  return gpured_reduce(r->op->op, in, j->axes, out, &r->options);
+}
+
+/* The piece of n indices from `at` on. */
+static int run_piece(const job *j, const cut *c, int64_t outer, int64_t at, int64_t n,
+                     gpured_status *st) {
+  const size_t first = (size_t)((outer * c->extent + at) * c->slab), count = (size_t)(n * c->slab);
+  gpured_tensor in = j->in->a.t, out = j->out->a.t;
+  char err[512];
+  narrow(&j->in->a, c, outer, at, n, NULL, &in);
+  narrow(&j->in->a, c, outer, at, n, j->out_axis, &out);
+  in.data = npy_piece(j->in, first, count, err, sizeof err);
+  if (in.data == NULL) return fail("%s", err);
+  *st = call(j, &in, &out);
+  npy_piece_done(j->in, first, count);
+  return 0;
+}
+
+static int run_job(const job *j) {
+  const cut c = plan_cut(j);
+  const double start = now();
+  gpured_status st = GPURED_OK;
+  int64_t outer, at;
+  int failed = 0;
+  npy_sequential(j->in);
+  start_progress(j->r);
+  for (outer = 0; outer < c.outer && !failed && st == GPURED_OK; ++outer) {
+    for (at = 0; at < c.extent && !failed && st == GPURED_OK; at += c.chunk) {
+      const int64_t n = c.extent - at < c.chunk ? c.extent - at : c.chunk;
+      if (c.outer > 1 || c.chunk < c.extent) {
+        const double done = (double)(outer * c.extent + at);
+        progress.percent = (int)(100 * done / ((double)c.outer * (double)c.extent));
+      }
+      failed = run_piece(j, &c, outer, at, n, &st);
+    }
+  }
+  stop_progress(j->r, !failed && st == GPURED_OK);
+  return failed ? 1 : check_call(j->r, start, st);
+}
+
+/* ============================================================================================== */
+/* 8  Commands                                                                                   */
 /* ============================================================================================== */
 
 /* The library sees 16-bit integers as 32-bit ones, and gives the limits of those as the least and
@@ -680,8 +963,8 @@ static int check_call(const request *r, double start, gpured_status st) {
  * anyway. */
 static void limit_to_16_bits(const request *r, npy_kind in, npy_array *out) {
   const int64_t n = count_elements(&out->t);
-  int32_t *i = (int32_t *)out->data;
-  uint32_t *u = (uint32_t *)out->data;
+  int32_t *i = (int32_t *)out->t.data;
+  uint32_t *u = (uint32_t *)out->t.data;
   int64_t k;
   if (out->kind != in || (r->op->op != GPURED_MIN && r->op->op != GPURED_MAX)) return;
   for (k = 0; k < n && in == NPY_I2; ++k) {
@@ -690,40 +973,40 @@ static void limit_to_16_bits(const request *r, npy_kind in, npy_array *out) {
   for (k = 0; k < n && in == NPY_U2; ++k) u[k] = u[k] > UINT16_MAX ? UINT16_MAX : u[k];
 }
 
-static int run_reduce(const request *r, const npy_array *in, npy_array *out) {
-  const int ndim = in->t.ndim;
-  uint32_t axes = r->axis_count < 0 ? (1u << ndim) - 1u : 0;
+static int run_reduce(const request *r, npy_source *in, npy_sink *out) {
+  const gpured_tensor *t = &in->a.t;
+  job j = {r, in, out, 0, 0, {0}};
   int64_t shape[GPURED_MAX_NDIM] = {0};
   int i, kept = 0;
-  double start;
+  if (r->axis_count < 0) j.axes = (1u << t->ndim) - 1u;
   for (i = 0; i < r->axis_count; ++i) {
-    const int axis = resolve_axis(r->axes[i], ndim);
-    if (axis < 0) return no_such_axis(r, in);
-    if (axes & (1u << axis)) return fail("--axis %s names an axis twice" HINT, r->axis_text);
-    axes |= 1u << axis;
+    const int axis = resolve_axis(r->axes[i], t->ndim);
+    if (axis < 0) return no_such_axis(r, &in->a);
+    if (j.axes & (1u << axis)) return fail("--axis %s names an axis twice" HINT, r->axis_text);
+    j.axes |= 1u << axis;
   }
-  for (i = 0; i < ndim; ++i) {
-    const int reduced = (axes >> i & 1u) != 0;
-    if (!reduced || r->keepdims) shape[kept++] = reduced ? 1 : in->t.shape[i];
+  for (i = 0; i < t->ndim; ++i) {
+    const int reduced = (j.axes >> i & 1u) != 0;
+    j.out_axis[i] = reduced ? -1 : kept;
+    if (!reduced || r->keepdims) shape[kept++] = reduced ? 1 : t->shape[i];
   }
-  if (make_result(r, in, count_elements(&in->t) == 0, kept, shape, out)) return 1;
-  start = now();
-  return check_call(r, start, gpured_reduce(r->op->op, &in->t, axes, &out->t, &r->options));
+  if (make_result(r, &in->a, in->count == 0, kept, shape, out)) return 1;
+  return run_job(&j);
 }
 
-static int run_scan(const request *r, const npy_array *in, npy_array *out) {
-  const int ndim = in->t.ndim;
-  int axis = 0;
-  double start;
-  if (r->axis_count < 0 && ndim != 1) {
-    return fail("scan wants --axis: %s has %d axes" HINT, r->inputs[0], ndim);
+static int run_scan(const request *r, npy_source *in, npy_sink *out) {
+  const gpured_tensor *t = &in->a.t;
+  job j = {r, in, out, 0, 0, {0}};
+  int i;
+  if (r->axis_count < 0 && t->ndim != 1) {
+    return fail("scan wants --axis: %s has %d axes" HINT, r->inputs[0], t->ndim);
   }
-  if (r->axis_count > 0) axis = resolve_axis(r->axes[0], ndim);
-  if (axis < 0) return no_such_axis(r, in);
-  if (make_result(r, in, 0, ndim, in->t.shape, out)) return 1;
-  start = now();
-  return check_call(r, start,
-                    gpured_scan(r->op->op, &in->t, axis, r->scan_flags, &out->t, &r->options));
+  if (r->axis_count > 0) j.axis = resolve_axis(r->axes[0], t->ndim);
+  if (j.axis < 0) return no_such_axis(r, &in->a);
+  j.axes = 1u << j.axis;
+  for (i = 0; i < t->ndim; ++i) j.out_axis[i] = i;
+  if (make_result(r, &in->a, 0, t->ndim, t->shape, out)) return 1;
+  return run_job(&j);
 }
 
 /* Whether the operands multiply; gives the shape of the result. Batch axes broadcast as in NumPy.
@@ -753,55 +1036,68 @@ static int gemm_shape(const request *r, const gpured_tensor *a, const gpured_ten
   return 0;
 }
 
-static int run_gemm(const request *r, const npy_array *a, const npy_array *b, npy_array *out) {
-  const int empty = count_elements(&a->t) == 0 || count_elements(&b->t) == 0;
+/* Both operands are needed for each result, so they go in whole. */
+static int run_gemm(const request *r, npy_source *in, npy_sink *out) {
+  gpured_tensor ab[2];
   int64_t shape[GPURED_MAX_NDIM] = {0};
-  int ndim = 0;
+  char err[512];
+  gpured_status st;
   double start;
-  if (gemm_shape(r, &a->t, &b->t, &ndim, shape)) return 1;
-  if (make_result(r, a, empty, ndim, shape, out)) return 1;
+  int i, ndim = 0;
+  if (gemm_shape(r, &in[0].a.t, &in[1].a.t, &ndim, shape)) return 1;
+  if (make_result(r, &in[0].a, in[0].count == 0 || in[1].count == 0, ndim, shape, out)) return 1;
   start = now();
-  return check_call(
-      r, start, gpured_gemm_reduce(r->op->op, &a->t, &b->t, r->gemm_axis, &out->t, &r->options));
+  start_progress(r);
+  for (i = 0; i < 2; ++i) {
+    ab[i] = in[i].a.t;
+    ab[i].data = npy_piece(&in[i], 0, in[i].count, err, sizeof err);
+    if (ab[i].data == NULL) {
+      stop_progress(r, 0);
+      return fail("%s", err);
+    }
+  }
+  st = gpured_gemm_reduce(r->op->op, &ab[0], &ab[1], r->gemm_axis, &out->a.t, &r->options);
+  stop_progress(r, st == GPURED_OK);
+  return check_call(r, start, st);
 }
 
-static int deliver(const request *r, const npy_array *out) {
+static int deliver(const request *r, npy_sink *out) {
   char err[512];
   int failed;
-  if (r->output == NULL) return print_array(out);
+  if (r->output == NULL) return print_array(&out->a);
   if (strcmp(r->output, "-") == 0) {
-    failed = npy_write(stdout, "standard output", &out->t, out->kind, err, sizeof err);
+    failed = npy_write(stdout, "standard output", &out->a.t, out->a.kind, err, sizeof err);
   } else {
-    failed = npy_save_as(r->output, &out->t, out->kind, err, sizeof err);
+    failed = npy_write_sink(out, err, sizeof err) || npy_commit(&out->file, err, sizeof err);
+    release_output();
   }
-  return failed ? fail("%s", err) : 0;
-}
-
-static int load(const char *path, npy_array *a) {
-  char err[512];
-  const int failed = strcmp(path, "-") == 0 ? npy_read(stdin, "standard input", a, err, sizeof err)
-                                            : npy_load(path, a, err, sizeof err);
   return failed ? fail("%s", err) : 0;
 }
 
 static int run(const request *r) {
-  npy_array in[2], out;
+  npy_source in[2];
+  npy_sink out;
+  char err[512];
   int i, failed = 0;
   memset(in, 0, sizeof in);
   memset(&out, 0, sizeof out);
-  for (i = 0; i < r->input_count && !failed; ++i) failed = load(r->inputs[i], &in[i]);
+  catch_signals();
+  for (i = 0; i < r->input_count && !failed; ++i) {
+    if (npy_open_source(r->inputs[i], &in[i], err, sizeof err)) failed = fail("%s", err);
+  }
   if (!failed && r->command == INFO) {
-    failed = print_info(r->inputs[0], &in[0]);
+    failed = print_info(r->inputs[0], &in[0].a);
   } else if (!failed) {
-    failed = r->command == REDUCE ? run_reduce(r, &in[0], &out)
-             : r->command == SCAN ? run_scan(r, &in[0], &out)
-                                  : run_gemm(r, &in[0], &in[1], &out);
-    if (!failed && r->command != GEMM) limit_to_16_bits(r, in[0].kind, &out);
+    failed = r->command == REDUCE ? run_reduce(r, in, &out)
+             : r->command == SCAN ? run_scan(r, in, &out)
+                                  : run_gemm(r, in, &out);
+    if (!failed && r->command != GEMM) limit_to_16_bits(r, in[0].a.kind, &out.a);
     if (!failed) failed = deliver(r, &out);
   }
-  npy_free(&in[0]);
-  npy_free(&in[1]);
-  npy_free(&out);
+  npy_close_sink(&out);
+  release_output();
+  npy_close_source(&in[0]);
+  npy_close_source(&in[1]);
   return failed;
 }
 
@@ -823,6 +1119,7 @@ int main(int argc, char **argv) {
   memset(&r, 0, sizeof r);
   r.axis_count = -1;
   r.dtype = NPY_KINDS;
+  r.piece = DEFAULT_PIECE;
   r.options = gpured_default_options();
   return parse_arguments(&r, argc, argv) ? 1 : run(&r);
 }

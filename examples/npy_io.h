@@ -77,6 +77,7 @@ typedef struct npy_array {
 #define NPY__MAX_HEADER 65535u
 /* Elements that are read at first from what has no known size; doubled from there. */
 #define NPY__FIRST_PIECE 65536u
+#define NPY__MORE "bytes follow the array (several arrays, or a damaged shape)"
 
 static inline const npy_kind_info *npy_info(npy_kind kind) {
   static const npy_kind_info table[NPY_KINDS] = {
@@ -470,28 +471,34 @@ static inline void npy__make_tensor(const npy__header *h, npy_array *out) {
 /* 5  Reading                                                                                     */
 /* ============================================================================================== */
 
+/* Reads the header of a stream and counts: the elements, and the bytes of data that are there (-1:
+ * they cannot be measured), which must be those that the shape needs. */
+static inline int npy__read_front(FILE *f, npy__header *h, size_t *count, int64_t *left,
+                                  const npy__error *e) {
+  int64_t need;
+  memset(h, 0, sizeof *h);
+  if (npy__read_header(f, h, e) || npy__count(h, count, e)) return 1;
+  need = (int64_t)(*count * npy_info(h->kind)->size);
+  *left = npy__bytes_left(f);
+  if (*left >= 0 && *left < need) {
+    return npy__fail(e,
+                     "truncated: the shape needs %" PRId64 " bytes of data, the file has %" PRId64,
+                     need, *left);
+  }
+  return *left > need ? npy__fail(e, NPY__MORE) : 0;
+}
+
 /* Reads one array from an open stream, which must end with it. `name` stands in messages. */
 static inline int npy_read(FILE *f, const char *name, npy_array *out, char *err, size_t err_size) {
-  npy__error e;
+  const npy__error e = {name, err, err_size};
   npy__header h;
   size_t count = 0;
-  int64_t left, need;
-  e.path = name;
-  e.text = err;
-  e.size = err_size;
+  int64_t left;
   memset(out, 0, sizeof *out);
-  memset(&h, 0, sizeof h);
-  if (npy__read_header(f, &h, &e) || npy__count(&h, &count, &e)) return 1;
-  need = (int64_t)(count * npy_info(h.kind)->size);
-  left = npy__bytes_left(f);
-  if (left >= 0 && left < need) {
-    return npy__fail(&e,
-                     "truncated: the shape needs %" PRId64 " bytes of data, the file has %" PRId64,
-                     need, left);
-  }
-  if (left < 0 || left == need) out->data = npy__read_data(f, &h, count, left >= 0, &e);
-  if (left > need || (out->data != NULL && getc(f) != EOF)) {
-    npy__fail(&e, "bytes follow the array (several arrays, or a damaged shape)");
+  if (npy__read_front(f, &h, &count, &left, &e)) return 1;
+  out->data = npy__read_data(f, &h, count, left >= 0, &e);
+  if (out->data != NULL && getc(f) != EOF) {
+    (void)npy__fail(&e, NPY__MORE);
     free(out->data);
     out->data = NULL;
   }
@@ -502,12 +509,9 @@ static inline int npy_read(FILE *f, const char *name, npy_array *out, char *err,
 
 /* Reads one array from a file. */
 static inline int npy_load(const char *path, npy_array *out, char *err, size_t err_size) {
-  npy__error e;
+  const npy__error e = {path, err, err_size};
   FILE *f = fopen(path, "rb");
   int failed;
-  e.path = path;
-  e.text = err;
-  e.size = err_size;
   memset(out, 0, sizeof *out);
   if (f == NULL) return npy__fail(&e, "cannot open: %s", strerror(errno));
   failed = npy_read(f, path, out, err, err_size);
@@ -607,10 +611,7 @@ static inline int npy__write_data(FILE *f, const gpured_tensor *t, npy_kind kind
 /* Writes to an open stream. `name` stands in messages. */
 static inline int npy_write(FILE *f, const char *name, const gpured_tensor *t, npy_kind kind,
                             char *err, size_t err_size) {
-  npy__error e;
-  e.path = name;
-  e.text = err;
-  e.size = err_size;
+  const npy__error e = {name, err, err_size};
   if (npy__check_tensor(t, kind, &e)) return 1;
   if (npy__write_header(f, t, kind) || npy__write_data(f, t, kind) || fflush(f) != 0) {
     return npy__fail(&e, "cannot write: %s", strerror(errno));
@@ -618,71 +619,87 @@ static inline int npy_write(FILE *f, const char *name, const gpured_tensor *t, n
   return 0;
 }
 
-/* Opens a new file beside `path` and gives its name, which the caller frees. */
-static inline FILE *npy__open_beside(const char *path, char **name, const npy__error *e) {
-  const size_t size = strlen(path) + 16;
-  FILE *f = NULL;
-  int i;
-  *name = (char *)malloc(size);
-  if (*name == NULL) {
-    (void)npy__fail(e, "not enough memory");
-    return NULL;
-  }
-  for (i = 0; i < 1000 && f == NULL; ++i) {
-    (void)snprintf(*name, size, "%s.tmp%d", path, i);
-    f = fopen(*name, "wbx"); /* x: never somebody else's file */
-    if (f == NULL && errno != EEXIST) break;
-  }
-  if (f != NULL) return f;
-  (void)npy__fail(e, "cannot create a file beside it: %s", strerror(errno));
-  free(*name);
-  return NULL;
-}
-
-/* Writes into what is there already and is no regular file (a pipe, /dev/null): it must not be
- * replaced. */
-static inline int npy__save_into(const char *path, const gpured_tensor *t, npy_kind kind,
-                                 const npy__error *e) {
-  FILE *f = fopen(path, "wb");
-  int failed;
-  if (f == NULL) return npy__fail(e, "cannot open for writing: %s", strerror(errno));
-  failed = npy_write(f, path, t, kind, e->text, e->size);
-  if (fclose(f) != 0 && !failed) failed = npy__fail(e, "cannot write: %s", strerror(errno));
-  return failed;
-}
-
 /*
- * Writes a tensor of any strides as `kind`, whose carrier must be the tensor's dtype. The file is
- * complete or not there: it is written under a temporary name beside `path` and renamed. A file
- * that may not be written is not replaced either.
+ * A file on its way to `path`. It is complete or not there: it is written under a temporary name
+ * beside `path` and renamed at the end. What is there already and is no regular file (a pipe,
+ * /dev/null) is written into, since it must not be replaced; then there is no temporary name.
  */
-static inline int npy_save_as(const char *path, const gpured_tensor *t, npy_kind kind, char *err,
-                              size_t err_size) {
-  npy__error e;
-  struct stat about;
-  char *name;
-  FILE *f;
-  int failed;
-  e.path = path;
-  e.text = err;
-  e.size = err_size;
-  if (npy__check_tensor(t, kind, &e)) return 1;
-  if (stat(path, &about) == 0) {
-    if (!S_ISREG(about.st_mode)) return npy__save_into(path, t, kind, &e);
-    f = fopen(path, "r+b");
-    if (f == NULL) return npy__fail(&e, "cannot open for writing: %s", strerror(errno));
-    (void)fclose(f);
+typedef struct npy_file {
+  FILE *f; /* NULL: not open */
+  const char *path;
+  char *temporary;
+} npy_file;
+
+/* Opens a new file beside `path`. Needs to be read as well by who maps it. */
+static inline int npy__open_beside(npy_file *o, const npy__error *e) {
+  const size_t size = strlen(o->path) + 16;
+  int i;
+  o->temporary = (char *)malloc(size);
+  if (o->temporary == NULL) return npy__fail(e, "not enough memory");
+  for (i = 0; i < 1000 && o->f == NULL; ++i) {
+    (void)snprintf(o->temporary, size, "%s.tmp%d", o->path, i);
+    o->f = fopen(o->temporary, "w+bx"); /* x: never somebody else's file */
+    if (o->f == NULL && errno != EEXIST) break;
   }
-  f = npy__open_beside(path, &name, &e);
-  if (f == NULL) return 1;
-  failed = npy_write(f, path, t, kind, err, err_size);
-  if (fclose(f) != 0 && !failed) failed = npy__fail(&e, "cannot write: %s", strerror(errno));
-  if (!failed && rename(name, path) != 0) {
+  if (o->f != NULL) return 0;
+  (void)npy__fail(e, "cannot create a file beside it: %s", strerror(errno));
+  free(o->temporary);
+  o->temporary = NULL;
+  return 1;
+}
+
+/* Starts a file; npy_commit() or npy_discard() ends it. A file that may not be written is not
+ * replaced either. */
+static inline int npy_create(const char *path, npy_file *o, char *err, size_t err_size) {
+  const npy__error e = {path, err, err_size};
+  struct stat about;
+  const int there = stat(path, &about) == 0;
+  memset(o, 0, sizeof *o);
+  o->path = path;
+  if (there) {
+    o->f = fopen(path, S_ISREG(about.st_mode) ? "r+b" : "wb");
+    if (o->f == NULL) return npy__fail(&e, "cannot open for writing: %s", strerror(errno));
+    if (!S_ISREG(about.st_mode)) return 0;
+    (void)fclose(o->f);
+    o->f = NULL;
+  }
+  return npy__open_beside(o, &e);
+}
+
+/* Gives up: nothing is left of the file. */
+static inline void npy_discard(npy_file *o) {
+  if (o->f != NULL) (void)fclose(o->f);
+  if (o->temporary != NULL) (void)remove(o->temporary);
+  free(o->temporary);
+  memset(o, 0, sizeof *o);
+}
+
+/* Gives the finished file its name. */
+static inline int npy_commit(npy_file *o, char *err, size_t err_size) {
+  const npy__error e = {o->path, err, err_size};
+  int failed = 0;
+  if (fclose(o->f) != 0) failed = npy__fail(&e, "cannot write: %s", strerror(errno));
+  o->f = NULL;
+  if (!failed && o->temporary != NULL && rename(o->temporary, o->path) != 0) {
     failed = npy__fail(&e, "cannot rename the finished file: %s", strerror(errno));
   }
-  if (failed) (void)remove(name);
-  free(name);
+  if (!failed) {
+    free(o->temporary);
+    o->temporary = NULL;
+  }
+  npy_discard(o);
   return failed;
+}
+
+/* Writes a tensor of any strides to a file as `kind`, whose carrier must be the tensor's dtype. */
+static inline int npy_save_as(const char *path, const gpured_tensor *t, npy_kind kind, char *err,
+                              size_t err_size) {
+  const npy__error e = {path, err, err_size};
+  npy_file o;
+  if (npy__check_tensor(t, kind, &e) || npy_create(path, &o, err, err_size)) return 1;
+  if (npy_write(o.f, path, t, kind, err, err_size) == 0) return npy_commit(&o, err, err_size);
+  npy_discard(&o);
+  return 1;
 }
 
 /* Writes a tensor in its own element type. */
