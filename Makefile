@@ -9,6 +9,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 BINDIR     ?= $(PREFIX)/bin
 PKGCONFDIR ?= $(LIBDIR)/pkgconfig
+MANDIR     ?= $(PREFIX)/share/man
 CFLAGS     ?= -O2
 CXXFLAGS   ?= $(CFLAGS)
 OPENMP     ?= auto
@@ -17,7 +18,8 @@ WERROR     ?= 1
 INSTALL    ?= install
 PARTS      ?= suite golden npy examples build
 
-.PHONY: all lib test test-slow check-golden test-qemu soak demo bench install uninstall clean help format-check plots
+.PHONY: all lib test test-slow check-golden test-qemu soak demo bench plots install install-tools \
+  uninstall clean help format-check
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -225,16 +227,18 @@ part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' $(if $(HAVE_CUDA),'$(BUILD)/tests/golden_check --cuda') \
                'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
-               'sh tests/build/python.sh any tests/npy_damage.py $(NPY)'
+               'sh tests/build/python.sh any tests/npy_damage.py $(NPY)' \
+               'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)'
 part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
-               'sh tests/build/readme.sh' 'sh tests/build/makefile.sh' 'sh tests/build/plots.sh'
+               'sh tests/build/tools.sh' 'sh tests/build/readme.sh' 'sh tests/build/tutorial.sh' \
+               'sh tests/build/makefile.sh' 'sh tests/build/plots.sh'
 
 test: all $(if $(filter suite,$(PARTS)),$(SUITE)) $(if $(filter golden,$(PARTS)),$(ALONE))
 	@sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
 
 test-slow:
-	+@$(MAKE) --no-print-directory test TESTFLAGS='--slow $(TESTFLAGS)'
+	+@GPURED_SLOW=1 $(MAKE) --no-print-directory test TESTFLAGS='--slow $(TESTFLAGS)'
 
 check-golden: $(ALONE)
 	@sh tests/build/run.sh $(part_golden)
@@ -279,10 +283,10 @@ format-check:
 under_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 INSTALLED    = $(INCLUDEDIR)/gpured.h $(LIBDIR)/libgpured.a $(LIBDIR)/$(notdir $(LIB_SO)) \
                $(LIBDIR)/$(SONAME) $(LIBDIR)/libgpured.so $(PKGCONFDIR)/gpured.pc \
-               $(if $(wildcard examples/npy.c),$(BINDIR)/gpured-npy)
+               $(BINDIR)/gpured-npy $(MANDIR)/man1/gpured-npy.1
 
-install: lib $(NPY)
-	mkdir -p $(addprefix $(DESTDIR),$(INCLUDEDIR) $(LIBDIR) $(PKGCONFDIR) $(if $(NPY),$(BINDIR)))
+install: lib
+	mkdir -p $(addprefix $(DESTDIR),$(INCLUDEDIR) $(LIBDIR) $(PKGCONFDIR))
 	$(INSTALL) -m 644 gpured.h $(DESTDIR)$(INCLUDEDIR)/gpured.h
 	$(INSTALL) -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/libgpured.a
 	$(INSTALL) -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/$(notdir $(LIB_SO))
@@ -295,7 +299,12 @@ install: lib $(NPY)
 	  -e 's|@LIBS_PRIVATE@|$(strip $(OMPFLAG) $(if $(HAVE_CUDA),-L$${cudalibdir} $(CUDA_LIBS)) -lm)|' \
 	  gpured.pc.in >$(DESTDIR)$(PKGCONFDIR)/gpured.pc
 	chmod 644 $(DESTDIR)$(PKGCONFDIR)/gpured.pc
-	$(if $(NPY),$(INSTALL) -m 755 $(NPY) $(DESTDIR)$(BINDIR)/gpured-npy)
+
+# The tool holds the static library: it needs nothing else that is installed.
+install-tools: $(NPY)
+	mkdir -p $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1)
+	$(INSTALL) -m 755 $(NPY) $(DESTDIR)$(BINDIR)/gpured-npy
+	$(INSTALL) -m 644 docs/gpured-npy.1 $(DESTDIR)$(MANDIR)/man1/gpured-npy.1
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
@@ -321,13 +330,15 @@ help:
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
 	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'
 	@echo 'make plots          draws docs/plots/*.svg (or PLOTSDIR) from docs/plots/*.csv'
-	@echo 'make install        into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, BINDIR, PKGCONFDIR'
-	@echo 'make uninstall      removes what install put there, with the same variables'
+	@echo 'make install        the library, into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, PKGCONFDIR'
+	@echo 'make install-tools  gpured-npy and its man page, into DESTDIR + BINDIR, MANDIR'
+	@echo 'make uninstall      removes what these two put there, with the same variables'
 	@echo 'make clean          removes what was built'
 	@echo 'make format-check   compares the sources with .clang-format'
 	@echo
 	@echo 'BUILD=build         folder of everything that is built'
-	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin'
+	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin,'
+	@echo '                    MANDIR=PREFIX/share/man'
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
 	@echo 'CUDA=0|1|auto       the CUDA backend; auto (default): where nvcc is there'

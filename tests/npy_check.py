@@ -350,6 +350,50 @@ def test_layouts(folder, rng):
         verdict(name, compare(got, x.max(1), 0, kind))
 
 
+def test_pieces(folder, rng):
+    """The size of a piece, which is how files larger than memory go through, changes no bit."""
+    shapes = [(), (5,), (0,), (7, 9), (1, 3, 4, 5), (6, 1, 5), (2, 3, 4, 5), (3, 0, 2)]
+    for kind, shape, order in itertools.product(KINDS, shapes, "CF"):
+        x = make(rng, kind, shape, order, rng.choice(["<", ">"]))
+        axes, text = some_axes(rng, x.ndim)
+        commands = [["reduce", rng.choice(["sum", "min", "var", "count"]), "--keepdims"]]
+        commands.append(["reduce", rng.choice(["prod", "max", "mean", "any"])])
+        for c in commands:
+            c += [] if text is None else ["--axis", text]
+        for axis in range(x.ndim):
+            scan = ["scan", rng.choice(["sum", "max"]), "--axis", str(axis)]
+            commands.append(scan + ["--reverse"] * int(rng.integers(2)))
+        for args in commands:
+            whole = compute(folder, args, [x])
+            for piece in ("1", str(int(rng.integers(2, 200)))):
+                cut = compute(folder, args + ["--piece", piece], [x])
+                wrong = None
+                if isinstance(whole, str) or isinstance(cut, str):
+                    wrong = "%s and %s" % (whole, cut)
+                elif whole.dtype != cut.dtype or whole.shape != cut.shape:
+                    wrong = "%s %s is not %s %s" % (cut.dtype, cut.shape, whole.dtype, whole.shape)
+                elif whole.tobytes() != cut.tobytes():
+                    wrong = "got %s, not %s" % (cut, whole)
+                name = "pieces %s %s %s %s, %s bytes" % (" ".join(args), kind, shape, order, piece)
+                verdict(name, wrong)
+
+
+def test_misaligned(folder, rng):
+    """Data that lies at any offset in the file."""
+    x = make(rng, "f8", (40, 3))
+    path = os.path.join(folder, "in.npy")
+    for spaces in range(17):
+        header = "{'descr':'<f8','fortran_order':False,'shape':(40,3)}" + " " * spaces
+        with open(path, "wb") as f:
+            f.write(b"\x93NUMPY\x01\0" + bytes([len(header), 0]) + header.encode() + x.tobytes())
+        for piece in ("10", "100000"):
+            status, out, err = run(
+                ["reduce", "max", "--axis", "1", "--piece", piece, path, "-o", "-"]
+            )
+            got = np.load(io.BytesIO(out)) if status == 0 else repr(err)
+            verdict("misaligned %d, %s" % (spaces, piece), compare(got, x.max(1), 0, "f8"))
+
+
 def test_truth_bytes(folder, rng):
     """A truth value is what is not zero, also where a byte of the file is not 1."""
     file = io.BytesIO()

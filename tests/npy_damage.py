@@ -10,12 +10,16 @@ line counts: N passed, N failed, N skipped.
 """
 
 import os
+import pty
+import re
 import resource
+import select
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 PROGRAM = ""
 ONLY = ""
@@ -31,7 +35,6 @@ def run(args, stdin=b"", limits=(), user=None):
     Gives (status, stdout, stderr); a program that does not end has the status None."""
 
     def prepare():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         for which, value in limits:
             resource.setrlimit(which, (value, value))
         if user is not None:
@@ -277,6 +280,12 @@ WRONG = [
     ("threads-word", ["reduce", "sum", "--threads", "2x", "GOOD"], "--threads '2x'"),
     ("backend", ["reduce", "sum", "--backend", "tpu", "GOOD"], "tpu"),
     ("acc", ["reduce", "sum", "--acc", "f16", "GOOD"], "f64"),
+    ("piece-0", ["reduce", "sum", "--piece", "0", "GOOD"], "--piece '0'"),
+    ("piece-word", ["scan", "sum", "--axis", "0", "--piece", "1M", "GOOD"], "--piece '1M'"),
+    ("piece-large", ["reduce", "sum", "--piece", "9" * 30, "GOOD"], "--piece"),
+    ("piece-gemm", ["gemm-reduce", "sum", "--axis", "M", "--piece", "1", "GOOD", "GOOD"], "--piece"),
+    ("progress-value", ["reduce", "sum", "--progress=1", "GOOD"], "takes no value"),
+    ("progress-info", ["info", "--progress", "GOOD"], "no option --progress"),
     ("dtype", ["reduce", "sum", "--dtype", "f3", "GOOD"], "f3"),
     ("dtype-int-of-float", ["reduce", "sum", "--dtype", "i4", "GOOD"], "does not fit"),
     ("dtype-int-mean", ["reduce", "mean", "--dtype", "i8", "GOOD"], "does not fit"),
@@ -460,6 +469,91 @@ def test_saving(folder):
         status == 0 and not err and out[:6] == b"\x93NUMPY" and len(out) == 136,
         "no .npy file on standard output",
     )
+
+
+# ---- long work -----------------------------------------------------------------------------------
+
+LONG = 1 << 25  # pieces of one pair of bytes: some seconds of work
+
+
+def start_long(folder, stderr=subprocess.PIPE):
+    """Starts work that takes long, in a folder of its own, and waits until its result is begun."""
+    source = os.path.join(folder, "long.npy")
+    keep = os.path.join(folder, "keep")
+    os.makedirs(keep)
+    with open(source, "wb") as f:
+        f.write(npy(dict_text("'|u1'", shape="(%d, 2)" % LONG).ljust(117) + "\n"))
+        f.truncate(128 + 2 * LONG)
+    target = os.path.join(keep, "out.npy")
+    with open(target, "wb") as f:
+        f.write(b"old")
+    args = [PROGRAM, "reduce", "max", "--axis", "1", "--piece", "1", source, "-o", target]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=stderr)
+    until = time.time() + 60
+    while len(os.listdir(keep)) < 2 and time.time() < until:
+        time.sleep(0.001)
+    return process, source, keep
+
+
+def check_nothing_left(name, keep):
+    """The old result is there as it was, and nothing else."""
+    expect(name, os.listdir(keep) == ["out.npy"], "left behind: %s" % os.listdir(keep))
+    with open(os.path.join(keep, "out.npy"), "rb") as f:
+        expect(name, f.read() == b"old", "the old file changed")
+
+
+def test_signals(folder):
+    """A signal ends the program as usual, and takes the unfinished file away."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        name = "signals-%d" % number
+        process, _, keep = start_long(os.path.join(folder, name))
+        expect(name, len(os.listdir(keep)) == 2, "no unfinished file was seen")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        expect(name, process.returncode == -number, "status %s" % process.returncode)
+        expect(name, not out and not err, "it said %r" % (out + err))
+        check_nothing_left(name, keep)
+
+
+def test_shrinking(folder):
+    """The file becomes shorter while it is in use."""
+    process, source, keep = start_long(os.path.join(folder, "shrink"))
+    os.truncate(source, 4096)
+    out, err = process.communicate(timeout=60)
+    check("shrinking", (process.returncode, out, err), 1, "became shorter")
+    check_nothing_left("shrinking", keep)
+
+
+def test_progress(folder):
+    """Progress is told on a terminal, and elsewhere only if asked for; short work tells none."""
+    good = os.path.join(folder, "good.npy")
+    with open(good, "wb") as f:
+        f.write(GOOD)
+    master, terminal = pty.openpty()
+    process, _, keep = start_long(os.path.join(folder, "tty"), terminal)
+    said, until = b"", time.time() + 60
+    while not re.search(rb"reduce max: [0-9]+ %, [0-9]+ s", said) and time.time() < until:
+        if select.select([master], [], [], 1)[0]:
+            said += os.read(master, 4096)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    expect(
+        "progress-terminal", said.startswith(b"\rgpured-npy: reduce max: "), "it said %r" % said
+    )
+    check_nothing_left("progress-terminal", keep)
+    while select.select([master], [], [], 0)[0]:
+        os.read(master, 4096)
+    status = subprocess.call(
+        [PROGRAM, "reduce", "sum", good], stdout=subprocess.DEVNULL, stderr=terminal
+    )
+    quiet = not select.select([master], [], [], 0.2)[0]
+    expect("progress-short", status == 0 and quiet, "short work said something")
+    os.close(master)
+    os.close(terminal)
+    for args in (["reduce", "sum"], ["scan", "max", "--axis", "0"]):
+        status, _, err = run(args + ["--progress", good])
+        want = "gpured-npy: %s %s: 100 %%, 0 s\n" % (args[0], args[1])
+        expect("progress-asked", status == 0 and err == want.encode(), "stderr %r" % err)
 
 
 def main():

@@ -6,13 +6,13 @@ root="$scratch/root" prefix=/opt/gpured
 install_to() { # ROOT TARGET VARIABLE...
   to=$1 target=$2; shift 2
   $MAKE -s --no-print-directory $target DESTDIR="$to" PREFIX=$prefix LIBDIR=$prefix/lib \
-    INCLUDEDIR=$prefix/include BINDIR=$prefix/bin PKGCONFDIR=$prefix/lib/pkgconfig "$@"
+    INCLUDEDIR=$prefix/include PKGCONFDIR=$prefix/lib/pkgconfig "$@"
 }
 files() { (cd "$1" && find . ! -type d | sort | tr '\n' ' '); }
 
 check 'install' install_to "$root" install
 lib=./opt/gpured/lib major=${VERSION%%.*}
-same 'installed files' "./opt/gpured/bin/gpured-npy ./opt/gpured/include/gpured.h $lib/libgpured.a\
+same 'installed files' "./opt/gpured/include/gpured.h $lib/libgpured.a\
  $lib/libgpured.so $lib/libgpured.so.$major $lib/libgpured.so.$VERSION $lib/pkgconfig/gpured.pc " \
   "$(files "$root")"
 check 'the links of the shared library lead to it' test -s "$root$prefix/lib/libgpured.so"
