@@ -7370,6 +7370,16 @@ GPURED__FUNC gpured_status gpured__check_gemm(const gpured_gemm *g, int query) {
   return GPURED_OK;
 }
 
+/* Takes the GEMM's own memory out of the caller's workspace: the reductions inside the call may use
+ * what is behind it, and find none where nothing is left. */
+GPURED__FUNC void gpured__use_workspace(gpured_options *o, size_t bytes) {
+  size_t used = bytes + (64 - bytes % 64) % 64;
+  if (!o->workspace) return;
+  if (used > o->workspace_bytes) used = o->workspace_bytes;
+  o->workspace = (char *)o->workspace + used;
+  o->workspace_bytes -= used;
+}
+
 /* No output overlaps an input or another output; all live where the backend is. */
 GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g, gpured__call *call) {
   const gpured_tensor *t[5 + GPURED_MAX_RESULTS];
@@ -7413,6 +7423,7 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
     return GPURED_OK;
   }
   if ((st = gpured__acquire(&call.o, layout.total, &memory)) != GPURED_OK) return st;
+  gpured__use_workspace(&call.o, layout.total);
   mode = gpured__mode_enter();
   gpured__run_gemm(&plan, &call.o, &layout, threads, memory.start);
   gpured__mode_leave(mode);

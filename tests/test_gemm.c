@@ -1,4 +1,5 @@
 /* gpured_gemm_reduce and gpured_gemm_reduce_ex against the oracle, bit by bit. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "util.h"
@@ -660,6 +661,38 @@ static void test_batch(gpured_backend backend) {
     }
 }
 
+/* A workspace far larger than the call asks for: the reductions inside the call may use the rest of
+ * it, but not what the call itself has put there. Wide matrices want the most. */
+static void test_large_workspace(gpured_backend backend) {
+  const size_t bytes = (size_t)16 << 20;
+  unsigned char *raw = (unsigned char *)malloc(bytes + 64);
+  int axis, form;
+  CHECK(raw != NULL, "out of memory");
+  if (!raw) return;
+  for (form = 0; form < 2; ++form)
+    for (axis = 0; axis < 2; ++axis) {
+      gemm_case c = plain(backend, GPURED_F32, form ? GPURED_MIN : GPURED_SUM, axis, 5, 3000, 40);
+      gpured_options o = options_for(backend, 0, 0, 1);
+      gpured_gemm g, want;
+      gemm_data d;
+      if (form) c.form = GPURED_FORM_L2;
+      c.count = 1;
+      memset(&d, 0, sizeof d);
+      make_inputs(&c, &d);
+      make_outputs(&c, &d, 0);
+      make_outputs(&c, &d, 1);
+      o.workspace = raw + 64 - (uintptr_t)raw % 64;
+      o.workspace_bytes = bytes;
+      g = describe_gemm(&c, &d, 0);
+      want = describe_gemm(&c, &d, 1);
+      CHECK(gpured_gemm_reduce_ex(&g, &o) == GPURED_OK, "%s", case_text(&c));
+      oracle_gemm(&want, 0);
+      compare(&c, &d);
+      free_data(&c, &d);
+    }
+  free(raw);
+}
+
 const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_nearest", test_nearest, 0},
                                 {"gemm_types", test_types, 0},
@@ -676,4 +709,5 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_extremes", test_extremes, 0},
                                 {"gemm_several", test_several, 0},
                                 {"gemm_batch", test_batch, 0},
+                                {"gemm_large_workspace", test_large_workspace, T_HOST},
                                 {NULL, NULL, 0}};
