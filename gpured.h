@@ -5837,7 +5837,7 @@ GPURED__INLINE int gpured__small_call(int op, const gpured_tensor *in, uint32_t 
   if (in->strides[in->ndim - 1] != 1 || (in->ndim == 2 && in->strides[0] != cols)) return 0;
   flat = in->ndim == 1 || axes == 3;
   axis = flat ? 2 : (int)axes - 1;
-  if (flat ? out->ndim > 1 || (out->ndim == 1 && out->shape[0] != 1)
+  if (flat ? out->ndim < 0 || out->ndim > 1 || (out->ndim == 1 && out->shape[0] != 1)
            : out->ndim != 1 || out->shape[0] != in->shape[1 - axis] || out->strides[0] != 1)
     return 0;
   return gpured__small(op, in->dtype, in->data, rows, cols, axis, out->data);

@@ -357,6 +357,9 @@ static void test_shapes(gpured_backend backend) {
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME,
        x.in = gpured_array(arena(), GPURED_F32, -1, x.in.shape, NULL));
   CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.in = gpured_array(arena(), GPURED_F32, 3, NULL, NULL));
+  /* found by fuzzing: also where the call takes the short way of small contiguous data */
+  CASE(REDUCE, GPURED_ERR_SHAPE, SAME, x.options = gpured_default_options(); x.axes = 1;
+       x.in = view(IN, GPURED_F32, 1, 24, 0, 0); x.out = view(OUT, GPURED_F32, -1, 0, 0, 0));
 }
 
 static void test_shapes_gemm(gpured_backend backend) {
