@@ -23,7 +23,7 @@
  * CONTENTS
  *    1  Modes: the macros a user may define
  *    2  Types: status, dtype, op, tensor, options, GEMM description
- *    3  Functions: tensors, reduce, scan, GEMM-reduce, workspace, one-liners, information
+ *    3  Functions: tensors, reduce, scan, GEMM-reduce, workspace, one-liners, information, DLPack
  *    4  Compiler and environment
  *    5  Scalars: bit patterns, 16-bit floats, min and max
  *    6  Tensors: sizes, extents in memory, overlap
@@ -48,6 +48,9 @@
 #ifndef GPURED_H
 #define GPURED_H
 
+/** @file
+ * The interface of gpured. With GPURED_IMPLEMENTATION the code follows below it. */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,27 +58,42 @@
 /* 1  Modes                                                                                       */
 /* ============================================================================================== */
 
+/**
+ * @defgroup gpured_modes Modes and version
+ *
+ * Macros that a user may define before including the header:
+ *
+ * - `GPURED_IMPLEMENTATION`: in one file: compile the code there.
+ * - `GPURED_STATIC`: every function gets internal linkage: a private copy for the file that
+ *   includes the header. Implies GPURED_IMPLEMENTATION.
+ * - `GPURED_CUDA`: the implementation knows the CUDA backend; gpured_cuda.cu is linked too.
+ * - `GPURED_DLPACK`: declare gpured_from_dlpack(), which needs a dlpack.h.
+ * - `GPURED_DLPACK_H`: that dlpack.h with its quotes or brackets, if not `<dlpack/dlpack.h>`.
+ * - `GPURED_API`: what stands before every public function: set it to export or import from a
+ *   shared library.
+ * - `GPURED_NO_OPENMP`: never use OpenMP, even where the compiler has it switched on.
+ * - `GPURED_PARALLEL_BYTES`: a call that touches fewer bytes wakes no thread (default 256 KiB).
+ * - `GPURED_NO_SIMD`: compile the plain scalar kernels alone.
+ * - `GPURED_HEADER_NAME`: this file's name, if not `"gpured.h"`: the implementation includes it
+ *   again.
+ * @{
+ */
+
 /* The version of the header, read by the Makefile too: this is its only place. */
-#define GPURED_VERSION_MAJOR 0
-#define GPURED_VERSION_MINOR 1
-#define GPURED_VERSION_PATCH 0
+#define GPURED_VERSION_MAJOR 0 /**< First number of the version. */
+#define GPURED_VERSION_MINOR 1 /**< Second number of the version. */
+#define GPURED_VERSION_PATCH 0 /**< Third number of the version. */
+
+/** The version of the header as one number: 10000 major + 100 minor + patch. gpured_version() is
+ * that of the library. */
 #define GPURED_VERSION \
   (GPURED_VERSION_MAJOR * 10000 + GPURED_VERSION_MINOR * 100 + GPURED_VERSION_PATCH)
 
-/* The number of the order that defines the bits (docs/ORDER.md). */
+/** The number of the order that defines the bits (docs/ORDER.md). */
 #define GPURED_ORDER 1
 
-/*
- * GPURED_IMPLEMENTATION  in one file: compile the code there.
- * GPURED_STATIC          every function gets internal linkage: a private copy for the file that
- *                        includes the header. Implies GPURED_IMPLEMENTATION.
- * GPURED_API             what stands before every public function: set it to export or import from
- *                        a shared library.
- * GPURED_NO_OPENMP       never use OpenMP, even where the compiler has it switched on.
- * GPURED_PARALLEL_BYTES  a call that touches fewer bytes wakes no thread (default 256 KiB).
- * GPURED_NO_SIMD         compile the plain scalar kernels alone.
- * GPURED_HEADER_NAME     this file's name, if not "gpured.h": the implementation includes it again.
- */
+/** @} */
+
 #ifdef GPURED_STATIC
 #ifndef GPURED_IMPLEMENTATION
 #define GPURED_IMPLEMENTATION
@@ -110,173 +128,249 @@ extern "C" {
 /* 2  Types                                                                                       */
 /* ============================================================================================== */
 
-/* What a call returns. Values are pinned: they never change between versions. A call that does not
+/** @defgroup gpured_types Types
+ * @{ */
+
+/** What a call returns. Values are pinned: they never change between versions. A call that does not
  * return GPURED_OK has written to no output, unless the error is GPURED_ERR_DEVICE. */
 typedef enum gpured_status {
+  /** Done. */
   GPURED_OK = 0,
-  GPURED_ERR_ARG = 1, /* NULL or misaligned pointer; value, axis or flag that does not exist */
-  GPURED_ERR_SHAPE =
-      2, /* ndim outside 0..8, negative extent, shapes that do not fit, arg-op of nothing */
-  GPURED_ERR_UNSUPPORTED =
-      3, /* each argument is valid, the combination is not offered (see the table in README.md) */
-  GPURED_ERR_OVERFLOW =
-      4, /* sizes or offsets beyond int64_t; an index that the output type cannot hold */
-  GPURED_ERR_ALIAS =
-      5, /* an output overlaps an input or another output, or itself through its strides */
-  GPURED_ERR_WORKSPACE = 6,  /* options->workspace is given and too small */
-  GPURED_ERR_ALLOC = 7,      /* memory for the workspace could not be had */
-  GPURED_ERR_NO_BACKEND = 8, /* the backend asked for is not built in, or has no device */
-  GPURED_ERR_DEVICE = 9      /* the device reported an error; outputs are undefined */
+  /** NULL or misaligned pointer; value, axis or flag that does not exist. */
+  GPURED_ERR_ARG = 1,
+  /** ndim outside 0..8, negative extent, shapes that do not fit, arg-op of nothing. */
+  GPURED_ERR_SHAPE = 2,
+  /** Each argument is valid, the combination is not offered (see the tables in README.md). */
+  GPURED_ERR_UNSUPPORTED = 3,
+  /** Sizes or offsets beyond int64_t; an index that the output type cannot hold. */
+  GPURED_ERR_OVERFLOW = 4,
+  /** An output overlaps an input or another output, or itself through its strides. */
+  GPURED_ERR_ALIAS = 5,
+  /** options->workspace is given and too small. */
+  GPURED_ERR_WORKSPACE = 6,
+  /** Memory for the workspace could not be had. */
+  GPURED_ERR_ALLOC = 7,
+  /** The backend asked for is not built in, or has no device. */
+  GPURED_ERR_NO_BACKEND = 8,
+  /** The device reported an error; outputs are undefined. */
+  GPURED_ERR_DEVICE = 9
 } gpured_status;
 
-/* Element types. f16 is IEEE binary16, bf16 the upper half of a binary32; both are stored as 16-bit
- * patterns. */
+/** Element types. All of them are input to every operation of gpured_reduce(). */
 typedef enum gpured_dtype {
-  GPURED_F32 = 1,
-  GPURED_F64 = 2,
-  GPURED_F16 = 3,
-  GPURED_BF16 = 4,
-  GPURED_I8 = 5,
-  GPURED_U8 = 6,
-  GPURED_I32 = 7,
-  GPURED_U32 = 8,
-  GPURED_I64 = 9,
-  GPURED_U64 = 10
+  GPURED_F32 = 1,  /**< IEEE binary32: float. */
+  GPURED_F64 = 2,  /**< IEEE binary64: double. */
+  GPURED_F16 = 3,  /**< IEEE binary16, stored as a 16-bit pattern. */
+  GPURED_BF16 = 4, /**< The upper half of a binary32, stored as a 16-bit pattern. */
+  GPURED_I8 = 5,   /**< int8_t. */
+  GPURED_U8 = 6,   /**< uint8_t. */
+  GPURED_I32 = 7,  /**< int32_t. */
+  GPURED_U32 = 8,  /**< uint32_t. */
+  GPURED_I64 = 9,  /**< int64_t. */
+  GPURED_U64 = 10  /**< uint64_t. */
 } gpured_dtype;
 
-/* Operations. docs/ORDER.md section 3 defines each, with NaN, ties and empty input. */
+/**
+ * Operations. docs/ORDER.md section 3 defines each, with NaN, ties and empty input; its class fixes
+ * the accumulator and what a result may be stored as:
+ *
+ * - value: accumulates in f32 for F32, F16 and BF16 (or f64: options->acc_dtype), f64 for F64,
+ *   64-bit integers modulo 2^64 for integers. Stored as any float type for floats, as any integer
+ *   type for integers.
+ * - real: the same, but f64 for integers. Stored as any float type.
+ * - index, count: stored as I64, or I32 if the extent fits.
+ * - truth: elements are tested for being zero. Stored as any integer type, as 1 or 0.
+ */
 typedef enum gpured_op {
-  GPURED_SUM = 1,
-  GPURED_PROD = 2,
-  GPURED_MIN = 3,
-  GPURED_MAX = 4,
-  GPURED_MEAN = 5,
-  GPURED_SUMSQ = 6,  /* sum of squares */
-  GPURED_NORM1 = 7,  /* sum of absolute values */
-  GPURED_NORM2 = 8,  /* square root of the sum of squares */
-  GPURED_ABSMAX = 9, /* largest absolute value */
-  GPURED_ARGMIN = 10,
-  GPURED_ARGMAX = 11,
-  GPURED_LOGSUMEXP = 12, /* log(sum(exp(x))), safe against overflow */
-  GPURED_VAR = 13,       /* variance, with options->ddof */
-  GPURED_STD = 14,
-  GPURED_ANY = 15, /* is one element not zero? */
-  GPURED_ALL = 16,
-  GPURED_COUNT_NONZERO = 17
+  GPURED_SUM = 1,           /**< Sum; of nothing +0. Value. */
+  GPURED_PROD = 2,          /**< Product; of nothing 1. Value. */
+  GPURED_MIN = 3,           /**< Least element; any NaN gives NaN, -0 is less than +0. Value. */
+  GPURED_MAX = 4,           /**< Greatest element, likewise. Value. */
+  GPURED_MEAN = 5,          /**< Sum divided by the count. Real. */
+  GPURED_SUMSQ = 6,         /**< Sum of squares. Value. */
+  GPURED_NORM1 = 7,         /**< Sum of absolute values. Value. */
+  GPURED_NORM2 = 8,         /**< Square root of the sum of squares, not rescaled. Real. */
+  GPURED_ABSMAX = 9,        /**< Largest absolute value. Value. */
+  GPURED_ARGMIN = 10,       /**< Where the least element is; the first NaN wins. Index. */
+  GPURED_ARGMAX = 11,       /**< Where the greatest element is, likewise. Index. */
+  GPURED_LOGSUMEXP = 12,    /**< log(sum(exp(x))), safe against overflow. Real. */
+  GPURED_VAR = 13,          /**< Variance; the divisor is n - options->ddof. Real. */
+  GPURED_STD = 14,          /**< Standard deviation, likewise. Real. */
+  GPURED_ANY = 15,          /**< Is one element not zero? Truth. */
+  GPURED_ALL = 16,          /**< Is every element not zero? Truth. */
+  GPURED_COUNT_NONZERO = 17 /**< How many elements are not zero. Count. */
 } gpured_op;
 
-/* Where a tensor lives: DLPack's codes. */
-typedef enum gpured_device { GPURED_CPU = 1, GPURED_CUDA_DEVICE = 2 } gpured_device;
+/** Where a tensor lives: DLPack's codes. */
+typedef enum gpured_device {
+  GPURED_CPU = 1,        /**< Host memory, pinned memory too. */
+  GPURED_CUDA_DEVICE = 2 /**< Memory that the GPU device_id reaches. */
+} gpured_device;
 
-/* options->backend. AUTO follows the data: the tensors' device decides. */
+/** options->backend: who works. */
 typedef enum gpured_backend {
+  /** Follows the data: the tensors' device decides. */
   GPURED_BACKEND_AUTO = 0,
+  /** The CPU; tensors must be on the host. */
   GPURED_BACKEND_CPU = 1,
+  /** The GPU; tensors on the host go there and back, and the call waits for them. */
   GPURED_BACKEND_CUDA = 2
 } gpured_backend;
 
-/* options->precision. AUTO is STRICT, except for a GEMM on f16 or bf16 on a GPU. TENSOR allows
- * tensor cores, with a bound in place of the bits; on the CPU it gives the strict result. */
+/** options->precision: whether the bits are those of the order. */
 typedef enum gpured_precision {
+  /** STRICT, except for a GEMM on F16 or BF16 on a GPU, which is TENSOR. */
   GPURED_PRECISION_AUTO = 0,
+  /** The bits of docs/ORDER.md. */
   GPURED_PRECISION_STRICT = 1,
+  /** Tensor cores allowed, with a bound in place of the bits; on the CPU the strict result. */
   GPURED_PRECISION_TENSOR = 2
 } gpured_precision;
 
-/* Flags of gpured_scan. */
-enum { GPURED_SCAN_EXCLUSIVE = 1u, GPURED_SCAN_REVERSE = 2u };
+/** Flags of gpured_scan(). */
+enum {
+  GPURED_SCAN_EXCLUSIVE = 1u, /**< Each result leaves its own element out. */
+  GPURED_SCAN_REVERSE = 2u    /**< From the last element to the first. */
+};
 
-/* gpured_gemm.map: applied to each element of the product before it is reduced. */
+/** gpured_gemm.map: applied to each element of the product before it is reduced. */
 typedef enum gpured_map {
-  GPURED_MAP_NONE = 0,
-  GPURED_MAP_ABS = 1,
-  GPURED_MAP_SQUARE = 2
+  GPURED_MAP_NONE = 0,  /**< The element itself. */
+  GPURED_MAP_ABS = 1,   /**< Its absolute value. */
+  GPURED_MAP_SQUARE = 2 /**< Its square. */
 } gpured_map;
 
-/* gpured_gemm.form. L2 is the squared distance of row i of A and column j of B, as |a_i|^2 +
- * |b_j|^2 - 2 a_i.b_j. It may come out slightly below zero where the two are nearly equal. */
-typedef enum gpured_form { GPURED_FORM_PLAIN = 0, GPURED_FORM_L2 = 1 } gpured_form;
+/** gpured_gemm.form: what the product stands for. */
+typedef enum gpured_form {
+  /** The matrix product. */
+  GPURED_FORM_PLAIN = 0,
+  /** The squared distance of row i of A and column j of B, as |a_i|^2 + |b_j|^2 - 2 a_i.b_j. It may
+   * come out slightly below zero where the two are nearly equal. */
+  GPURED_FORM_L2 = 1
+} gpured_form;
 
-#define GPURED_MAX_NDIM 8
-#define GPURED_MAX_RESULTS 8
+#define GPURED_MAX_NDIM 8    /**< Most axes of a tensor. */
+#define GPURED_MAX_RESULTS 8 /**< Most results of one GEMM-reduce. */
 
-/*
+/**
  * A strided view; it owns nothing. Element (i0, i1, ...) is at data + (i0*strides[0] +
- * i1*strides[1] + ...) elements. Strides count elements, not bytes; 0 repeats an element (inputs
- * only), negative is allowed: data points at element (0, 0, ...), wherever that is. ndim = 0 is one
- * element. data is aligned to its element's size; it may be NULL when the tensor has no elements.
- * shape and strides beyond ndim are ignored.
+ * i1*strides[1] + ...) elements. ndim = 0 is one element. Any tensor may be made by hand; see also
+ * gpured_vector(), gpured_matrix(), gpured_array() and gpured_from_dlpack().
  */
 typedef struct gpured_tensor {
+  /** Element (0, 0, ...), wherever in memory that is; aligned to its element's size. May be NULL
+   * when the tensor has no elements. */
   void *data;
-  int32_t dtype;     /* gpured_dtype */
-  int32_t device;    /* gpured_device */
-  int32_t device_id; /* which GPU; 0 on the CPU */
-  int32_t ndim;
+  int32_t dtype;     /**< gpured_dtype. */
+  int32_t device;    /**< gpured_device. */
+  int32_t device_id; /**< Which GPU; 0 on the CPU. */
+  int32_t ndim;      /**< Number of axes, 0..GPURED_MAX_NDIM. */
+  /** Extent of each axis, not negative; ignored beyond ndim. */
   int64_t shape[GPURED_MAX_NDIM];
+  /** Step of each axis in elements, not bytes; 0 repeats an element (inputs only), negative is
+   * allowed. Ignored beyond ndim. */
   int64_t strides[GPURED_MAX_NDIM];
 } gpured_tensor;
 
-/*
+/**
  * Options; NULL in their place means the defaults. Make one with gpured_default_options() and
  * change what you need: zero is the default of every field. Nothing in it is changed by a call, so
  * threads may share one without workspace.
  */
 typedef struct gpured_options {
-  uint32_t struct_size; /* sizeof(gpured_options) of the caller; set by gpured_default_options() */
-  int32_t backend;      /* gpured_backend */
-  int32_t precision;    /* gpured_precision */
-  int32_t acc_dtype;    /* accumulator: 0 = docs/ORDER.md section 1; floats: or F32, F64 */
-  int32_t threads;      /* CPU threads: 0 = OpenMP's own default; the bits do not depend on it */
-  int32_t ddof;         /* var, std: the divisor is n - ddof; not negative */
-  void *stream;         /* CUDA: the cudaStream_t */
-  void *workspace;      /* 64-byte aligned, for one call at a time; NULL = alloc() or malloc() */
-  size_t workspace_bytes; /* 0 without workspace */
-  /* Where memory comes from in place of malloc(): 64-byte aligned, NULL = failure; both or none. */
+  /** sizeof(gpured_options) of the caller; set by gpured_default_options(). */
+  uint32_t struct_size;
+  int32_t backend;   /**< gpured_backend. */
+  int32_t precision; /**< gpured_precision. */
+  /** Accumulator: 0 = docs/ORDER.md section 1; for floats also GPURED_F32 (not of F64) or
+   * GPURED_F64. */
+  int32_t acc_dtype;
+  int32_t threads; /**< CPU threads: 0 = OpenMP's own default; the bits do not depend on it. */
+  int32_t ddof;    /**< VAR, STD: the divisor is n - ddof; not negative. */
+  void *stream;    /**< CUDA: the cudaStream_t on which the call works. */
+  /** Scratch memory on the tensors' device, 64-byte aligned, for one call at a time; NULL = alloc()
+   * or malloc(), on a GPU cudaMallocAsync(). */
+  void *workspace;
+  size_t workspace_bytes; /**< Its size; 0 without workspace. */
+  /** Where memory comes from in place of malloc(): 64-byte aligned, NULL = failure. Set together
+   * with dealloc, or neither. */
   void *(*alloc)(void *user, size_t bytes, void *stream);
+  /** Gives back what alloc() gave. */
   void (*dealloc)(void *user, void *ptr, size_t bytes, void *stream);
-  void *user;
+  void *user; /**< First argument of alloc() and dealloc(). */
 } gpured_options;
 
-/* One result of a fused GEMM-reduce: the operation and where its result goes. */
+/** One result of a fused GEMM-reduce: the operation and where its result goes. */
 typedef struct gpured_result {
-  int32_t op; /* gpured_op: SUM MEAN MIN MAX ARGMIN ARGMAX SUMSQ NORM1 NORM2 ABSMAX LOGSUMEXP */
-  gpured_tensor out;
+  /** gpured_op: SUM MEAN MIN MAX ARGMIN ARGMAX SUMSQ NORM1 NORM2 ABSMAX LOGSUMEXP. */
+  int32_t op;
+  gpured_tensor out; /**< [batch..., N] (axis 0) or [batch..., M] (axis 1). */
 } gpured_result;
 
-/*
- * What gpured_gemm_reduce_ex does, for each item of the batch:
- *   C(i,j) = sum over k of A(i,k) B(k,j)
- *   V(i,j) = map(alpha C(i,j) + bias_m(i) + bias_n(j))
- *   out(j) = op over i of V(i,j) (axis 0), or out(i) = op over j of V(i,j) (axis 1)
+/**
+ * What gpured_gemm_reduce_ex() does, for each item of the batch:
+ *
+ *     C(i,j) = sum over k of A(i,k) B(k,j)
+ *     V(i,j) = map(alpha C(i,j) + bias_m(i) + bias_n(j))
+ *     out(j) = op over i of V(i,j) (axis 0), or out(i) = op over j of V(i,j) (axis 1)
+ *
  * the last for every entry of results. Make one with gpured_default_gemm() and fill in a, b, axis,
  * count and results.
  */
 typedef struct gpured_gemm {
-  uint32_t struct_size; /* sizeof(gpured_gemm) of the caller; set by gpured_default_gemm() */
-  int32_t axis;         /* the axis that is reduced: 0 = M, 1 = N */
-  int32_t map;          /* gpured_map */
-  int32_t form;         /* gpured_form; with L2, alpha is 0 and the biases are NULL; floats only */
-  double alpha;         /* 0 means 1; floats only */
-  const gpured_tensor *a; /* [batch..., M, K] */
-  const gpured_tensor *b; /* [batch..., K, N], same dtype as a; batch axes broadcast as in NumPy */
-  const gpured_tensor *bias_m; /* NULL or [batch..., M], batch axes broadcast; dtype of a, or f32 */
-  const gpured_tensor *bias_n; /* NULL or [batch..., N], likewise */
-  const gpured_tensor *c;      /* NULL, or where V is stored: [batch..., M, N] */
-  int32_t count;               /* entries of results, 1..GPURED_MAX_RESULTS */
-  const gpured_result *results;
+  uint32_t struct_size; /**< sizeof(gpured_gemm) of the caller; set by gpured_default_gemm(). */
+  int32_t axis;         /**< The axis that is reduced: 0 = M, 1 = N. */
+  int32_t map;          /**< gpured_map. */
+  int32_t form; /**< gpured_form; with L2, alpha is 0 and the biases are NULL; floats only. */
+  double alpha; /**< Factor of the product; 0 means 1; floats only. */
+  const gpured_tensor *a; /**< [batch..., M, K]. */
+  /** [batch..., K, N], same dtype as a; batch axes broadcast as in NumPy. */
+  const gpured_tensor *b;
+  /** NULL or [batch..., M], batch axes broadcast; dtype of a, or F32 if a is F16 or BF16. Floats
+   * only. */
+  const gpured_tensor *bias_m;
+  const gpured_tensor *bias_n; /**< NULL or [batch..., N], likewise. */
+  /** NULL, or where V is stored: [batch..., M, N]. */
+  const gpured_tensor *c;
+  int32_t count;                /**< Entries of results, 1..GPURED_MAX_RESULTS. */
+  const gpured_result *results; /**< What is computed in one pass over the product. */
 } gpured_gemm;
+
+/** @} */
 
 /* ============================================================================================== */
 /* 3  Functions                                                                                   */
 /* ============================================================================================== */
-/*
- * Every function is thread-safe: there is no global state (one read-once cache of what the
- * processor can do). Inputs are never written. Two calls in flight must not share a workspace. All
- * pointers are host pointers unless a tensor's device says otherwise.
+
+/**
+ * @defgroup gpured_functions Functions
+ *
+ * Every function may be called from any thread: there is no global state (one read-once cache of
+ * what the processor can do). Inputs are never written. Two calls in flight must not share a
+ * workspace or write the same output. All pointers are host pointers unless a tensor's device says
+ * otherwise.
+ *
+ * Calls on tensors of a GPU start on options->stream and return; tensors on the host are done when
+ * the call returns. All tensors of a call live in one place.
+ *
+ * The functions that return a status check their arguments first, and have written nothing when
+ * they refuse one. For every tensor and option: GPURED_ERR_ARG (NULL, misaligned, outside its
+ * enumeration), GPURED_ERR_SHAPE (ndim, negative extent), GPURED_ERR_OVERFLOW (too large),
+ * GPURED_ERR_NO_BACKEND, GPURED_ERR_UNSUPPORTED (tensors in several places, GPU tensors with the
+ * CPU backend, an accumulator that the dtype does not offer), GPURED_ERR_WORKSPACE and
+ * GPURED_ERR_ALLOC (where a workspace is needed), GPURED_ERR_DEVICE. What a function refuses beyond
+ * that stands beside it.
+ * @{
  */
 
-/* Default options, default GEMM description (all zero but for struct_size). */
+/** Default options: all zero but for struct_size.
+ * @code
+ * float x[4] = {1, 2, 3, 4}, sum;
+ * gpured_tensor in = gpured_vector(x, GPURED_F32, 4), out = gpured_vector(&sum, GPURED_F32, 1);
+ * gpured_options options = gpured_default_options();
+ * options.acc_dtype = GPURED_F64;
+ * gpured_status status = gpured_reduce(GPURED_SUM, &in, 1u << 0, &out, &options);
+ * @endcode */
 static inline gpured_options gpured_default_options(void) {
   gpured_options o;
   unsigned char *p = (unsigned char *)&o;
@@ -286,6 +380,7 @@ static inline gpured_options gpured_default_options(void) {
   return o;
 }
 
+/** Default GEMM description: all zero but for struct_size. */
 static inline gpured_gemm gpured_default_gemm(void) {
   gpured_gemm g;
   unsigned char *p = (unsigned char *)&g;
@@ -295,139 +390,362 @@ static inline gpured_gemm gpured_default_gemm(void) {
   return g;
 }
 
-/* A contiguous vector of n elements on the host. Nothing is checked here: the call that uses the
- * tensor checks it. */
+/** A contiguous vector of n elements on the host. Nothing is checked here: the call that uses the
+ * tensor checks it. For data of a GPU, set device and device_id of what comes back. */
 GPURED__NO_READ GPURED_API gpured_tensor gpured_vector(const void *data, gpured_dtype dtype,
                                                        int64_t n);
 
-/* A row-major matrix on the host; strides (cols, 1). */
+/** A row-major matrix on the host; strides (cols, 1). Otherwise as gpured_vector(). */
 GPURED__NO_READ GPURED_API gpured_tensor gpured_matrix(const void *data, gpured_dtype dtype,
                                                        int64_t rows, int64_t cols);
 
-/* An array of ndim axes on the host; strides in elements, or NULL for row-major. ndim outside 0..8
- * or a NULL shape with ndim > 0 gives a tensor that every call refuses with GPURED_ERR_SHAPE. */
+/** An array of ndim axes on the host; strides in elements, or NULL for row-major. ndim outside 0..8
+ * or a NULL shape with ndim > 0 gives a tensor that every call refuses with GPURED_ERR_SHAPE.
+ * Otherwise as gpured_vector().
+ * @code
+ * double x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, best;
+ * const int64_t shape[2] = {2, 3}, strides[2] = {6, 2};   // every second element of two rows of 6
+ * gpured_tensor in = gpured_array(x, GPURED_F64, 2, shape, strides);
+ * gpured_tensor out = gpured_array(&best, GPURED_F64, 0, NULL, NULL);
+ * gpured_status status = gpured_reduce(GPURED_MAX, &in, 3u, &out, NULL);   // best = 10
+ * @endcode */
 GPURED__NO_READ GPURED_API gpured_tensor gpured_array(const void *data, gpured_dtype dtype,
                                                       int ndim, const int64_t *shape,
                                                       const int64_t *strides);
 
-/*
- * Reduces the axes of `in` whose bits are set in `axes` (bit 0 = axis 0) and writes the results to
- * `out`.
+/**
+ * Reduces the axes of `in` whose bits are set in `axes` and writes the results to `out`.
  *
- * out    the kept axes in their order, or all axes with the reduced ones of extent 1; a single
- *        result may also be any tensor of one element. Its dtype: docs/ORDER.md section 1 (value
- *        ops: a float type for floats, an integer type for integers; mean, norm2, logsumexp, var,
- *        std: a float type; argmin, argmax, count_nonzero: i64, or i32 if the extent fits; any,
- *        all: an integer type). Strides: each axis must step over all that the finer ones reach.
- * axes   0 reduces nothing: each element by itself.
- * Accumulator: docs/ORDER.md section 1. Empty sequences: section 3; argmin and argmax of one are
- * GPURED_ERR_SHAPE.
+ * @param op      the operation.
+ * @param in      the input: any dtype, any strides.
+ * @param axes    bit 0 = axis 0. Several axes are one sequence, in row-major order. 0 reduces
+ *                nothing: each element by itself.
+ * @param out     the kept axes in their order, or all axes with the reduced ones of extent 1; a
+ *                single result may also be any tensor of one element. Its dtype follows from the
+ *                operation's class (gpured_op). Strides: each axis must step over all that the
+ *                finer ones reach.
+ * @param options NULL for the defaults.
+ *
+ * Accumulator: the operation's class. Empty sequences: docs/ORDER.md section 3. Workspace:
+ * gpured_reduce_workspace() bytes, none on the CPU.
+ *
  * Aliasing: out must not overlap in. Interleaved memory is told apart where one stride separates it
- * (columns of one matrix); other interleavings are refused. Workspace: gpured_reduce_workspace()
- * bytes.
+ * (columns of one matrix); other interleavings are refused.
+ *
+ * @retval GPURED_ERR_ARG         an axis that `in` does not have.
+ * @retval GPURED_ERR_SHAPE       `out` does not fit; ARGMIN, ARGMAX of nothing.
+ * @retval GPURED_ERR_UNSUPPORTED `out` has a dtype that the operation cannot be stored as.
+ * @retval GPURED_ERR_OVERFLOW    an index or a count that an I32 output may not hold.
+ * @retval GPURED_ERR_ALIAS       `out` overlaps `in` or itself.
+ *
+ * @code
+ * float a[6] = {0, 1, 2, 3, 4, 5}, rows[2];
+ * gpured_tensor in = gpured_matrix(a, GPURED_F32, 2, 3), out = gpured_vector(rows, GPURED_F32, 2);
+ * gpured_status status = gpured_reduce(GPURED_SUM, &in, 1u << 1, &out, NULL);   // rows = 3 12
+ * @endcode
  */
 GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
                                        const gpured_tensor *out, const gpured_options *options);
 
-/*
- * Prefix scan of every line of `in` along `axis`. op: SUM PROD MIN MAX LOGSUMEXP.
+/**
+ * Prefix scan of every line of `in` along `axis`: y[i] = op over x[0..i].
  *
- * flags  0 or GPURED_SCAN_EXCLUSIVE (z[0] = the result for nothing, z[i] = y[i-1]),
- *        GPURED_SCAN_REVERSE (from the last to the first), or both.
- * out    the shape of in; a float type for floats and for LOGSUMEXP, an integer type for integers.
+ * @param op      SUM, PROD, MIN, MAX or LOGSUMEXP.
+ * @param in      the input: any dtype, any strides.
+ * @param axis    the axis of the lines, from 0.
+ * @param flags   0 or GPURED_SCAN_EXCLUSIVE (z[0] = the result for nothing, z[i] = y[i-1]),
+ *                GPURED_SCAN_REVERSE (from the last to the first), or both.
+ * @param out     the shape of in; a float type for floats and for LOGSUMEXP, an integer type for
+ *                integers. Strides as in gpured_reduce().
+ * @param options NULL for the defaults.
+ *
+ * Accumulator: the operation's class. Workspace: gpured_scan_workspace() bytes, none on the CPU.
  * Aliasing: out may be exactly in (same data, strides and element size); any other overlap is
- * refused.
+ * refused as in gpured_reduce().
+ *
+ * @retval GPURED_ERR_ARG         an axis or a flag that does not exist.
+ * @retval GPURED_ERR_SHAPE       `out` has another shape.
+ * @retval GPURED_ERR_UNSUPPORTED another operation; a dtype of `out` that is not as above.
+ * @retval GPURED_ERR_ALIAS       `out` overlaps itself, or `in` without being it.
+ *
+ * @code
+ * int32_t x[5] = {3, 1, 4, 1, 5};
+ * gpured_tensor t = gpured_vector(x, GPURED_I32, 5);
+ * gpured_status status = gpured_scan(GPURED_SUM, &t, 0, GPURED_SCAN_EXCLUSIVE, &t, NULL);
+ * // x = 0 3 4 8 9
+ * @endcode
  */
 GPURED_API gpured_status gpured_scan(gpured_op op, const gpured_tensor *in, int axis,
                                      unsigned flags, const gpured_tensor *out,
                                      const gpured_options *options);
 
-/*
- * d = op over one axis of the matrix product a b, which is never stored. a is [batch..., M, K], b
- * is [batch..., K, N] of the same dtype, batch axes broadcast as in NumPy; layouts are strides, so
- * a transposed operand is one with its strides exchanged. axis 0 reduces over M and d is [batch...,
- * N]; axis 1 reduces over N and d is [batch..., M]; d may keep the reduced axis with extent 1. op:
- * as in gpured_result. Output dtypes as in gpured_reduce. d must not overlap a or b.
+/**
+ * d = op over one axis of the matrix product a b, which is never stored.
+ *
+ * @param op      as in gpured_result.
+ * @param a       [batch..., M, K].
+ * @param b       [batch..., K, N] of the same dtype. Batch axes broadcast as in NumPy; layouts are
+ *                strides, so a transposed operand is one with its strides exchanged.
+ * @param axis    0 reduces over M, 1 over N.
+ * @param d       [batch..., N] (axis 0) or [batch..., M] (axis 1); it may keep the reduced axis
+ *                with extent 1. Dtype and strides as in gpured_reduce().
+ * @param options NULL for the defaults. Workspace: gpured_gemm_reduce_workspace() bytes.
+ *
+ * Accumulator: the operation's class, also for the product; F16 and BF16 on a GPU use tensor cores
+ * unless options->precision is STRICT. Aliasing: d must not overlap a or b.
+ *
+ * @retval GPURED_ERR_ARG         an axis other than 0 and 1.
+ * @retval GPURED_ERR_SHAPE       shapes do not fit; ARGMIN, ARGMAX of nothing.
+ * @retval GPURED_ERR_UNSUPPORTED another operation; `a` and `b` of two dtypes; a dtype that the
+ *                                operation cannot be stored as.
+ * @retval GPURED_ERR_OVERFLOW    an index that an I32 output may not hold.
+ * @retval GPURED_ERR_ALIAS       `d` overlaps `a`, `b` or itself.
+ *
+ * @code
+ * double x[4] = {1, 2, 3, 4}, y[6] = {1, 0, 2, 0, 1, 1}, most[3];
+ * gpured_tensor a = gpured_matrix(x, GPURED_F64, 2, 2), b = gpured_matrix(y, GPURED_F64, 2, 3);
+ * gpured_tensor d = gpured_vector(most, GPURED_F64, 3);
+ * gpured_status status = gpured_gemm_reduce(GPURED_MAX, &a, &b, 0, &d, NULL);   // most = 3 4 10
+ * @endcode
  */
 GPURED_API gpured_status gpured_gemm_reduce(gpured_op op, const gpured_tensor *a,
                                             const gpured_tensor *b, int axis,
                                             const gpured_tensor *d, const gpured_options *options);
 
-/* The same with everything that gpured_gemm describes. All results of one call share an accumulator
- * type: integer inputs cannot mix mean, norm2 or logsumexp (computed in f64) with the others
- * (GPURED_ERR_UNSUPPORTED). */
+/**
+ * The same with everything that gpured_gemm describes, several results in one pass. All of them
+ * share an accumulator type: integer inputs cannot mix MEAN, NORM2 or LOGSUMEXP (computed in f64)
+ * with the others. No output may overlap an input or another output.
+ *
+ * @param gemm    what to compute.
+ * @param options NULL for the defaults. Workspace: gpured_gemm_reduce_ex_workspace() bytes.
+ *
+ * @retval GPURED_ERR_ARG         struct_size, axis, map, form or count are none; results is NULL.
+ * @retval GPURED_ERR_SHAPE       as gpured_gemm_reduce(), also for biases and c.
+ * @retval GPURED_ERR_UNSUPPORTED as gpured_gemm_reduce(); accumulators that do not agree; alpha,
+ *                                biases or the L2 form with integers; alpha or biases with the L2
+ *                                form; a dtype of a bias or c that is not offered.
+ * @retval GPURED_ERR_OVERFLOW    an index that an I32 output may not hold.
+ * @retval GPURED_ERR_ALIAS       an output overlaps an input, another output or itself.
+ *
+ * Which of two centres (columns of b) is nearest to each of three points (rows of a), how far:
+ * @code
+ * float points[6] = {0, 0, 9, 9, 1, 2}, centres[4] = {1, 8, 1, 8}, square[3];
+ * int32_t nearest[3];
+ * gpured_tensor a = gpured_matrix(points, GPURED_F32, 3, 2);
+ * gpured_tensor b = gpured_matrix(centres, GPURED_F32, 2, 2);
+ * gpured_result results[2] = {{GPURED_ARGMIN, gpured_vector(nearest, GPURED_I32, 3)},
+ *                             {GPURED_MIN, gpured_vector(square, GPURED_F32, 3)}};
+ * gpured_gemm gemm = gpured_default_gemm();
+ * gemm.a = &a;
+ * gemm.b = &b;
+ * gemm.axis = 1;
+ * gemm.form = GPURED_FORM_L2;
+ * gemm.count = 2;
+ * gemm.results = results;
+ * gpured_status status = gpured_gemm_reduce_ex(&gemm, NULL);   // nearest = 0 1 0, square = 2 2 1
+ * @endcode
+ */
 GPURED_API gpured_status gpured_gemm_reduce_ex(const gpured_gemm *gemm,
                                                const gpured_options *options);
 
-/* The workspace that the call with the same arguments needs, in bytes. *bytes is 0 after an error.
- * Data pointers and options->workspace are not looked at. Memory of that size, aligned to 64 bytes,
- * makes the call free of allocation. */
+/** The workspace that gpured_reduce() with the same arguments needs, in bytes. *bytes is 0 after an
+ * error; the errors are those of the call, and GPURED_ERR_ARG for bytes NULL. Data pointers and
+ * options->workspace are not looked at. Memory of that size, aligned to 64 bytes, makes the call
+ * free of allocation.
+ * @code
+ * float x[6] = {0, 1, 2, 3, 4, 5}, y[6] = {1, 1, 1, 1, 1, 1}, d[2];
+ * gpured_tensor a = gpured_matrix(x, GPURED_F32, 2, 3), b = gpured_matrix(y, GPURED_F32, 3, 2);
+ * gpured_tensor out = gpured_vector(d, GPURED_F32, 2);
+ * gpured_options options = gpured_default_options();
+ * size_t bytes;
+ * gpured_status status = gpured_gemm_reduce_workspace(GPURED_MAX, &a, &b, 0, &out, NULL, &bytes);
+ * char *memory = (char *)malloc(bytes + 63);
+ * options.workspace = memory + (64 - (uintptr_t)memory % 64) % 64;
+ * options.workspace_bytes = bytes;
+ * if (!status) status = gpured_gemm_reduce(GPURED_MAX, &a, &b, 0, &out, &options);
+ * free(memory);
+ * @endcode */
 GPURED_API gpured_status gpured_reduce_workspace(gpured_op op, const gpured_tensor *in,
                                                  uint32_t axes, const gpured_tensor *out,
                                                  const gpured_options *options, size_t *bytes);
+/** The same for gpured_scan(). */
 GPURED_API gpured_status gpured_scan_workspace(gpured_op op, const gpured_tensor *in, int axis,
                                                unsigned flags, const gpured_tensor *out,
                                                const gpured_options *options, size_t *bytes);
+/** The same for gpured_gemm_reduce(). */
 GPURED_API gpured_status gpured_gemm_reduce_workspace(gpured_op op, const gpured_tensor *a,
                                                       const gpured_tensor *b, int axis,
                                                       const gpured_tensor *d,
                                                       const gpured_options *options, size_t *bytes);
+/** The same for gpured_gemm_reduce_ex(). */
 GPURED_API gpured_status gpured_gemm_reduce_ex_workspace(const gpured_gemm *gemm,
                                                          const gpured_options *options,
                                                          size_t *bytes);
 
-/*
- * One-liners for contiguous host arrays, with default options. n = 0 gives the operation's result
- * for nothing (argmin and argmax: -1). x == NULL with n > 0 gives NaN (-1).
+/**
+ * @name One-liners
+ * For contiguous host arrays of n elements, with default options: they run on the CPU. n = 0 gives
+ * the operation's result for nothing (argmin and argmax: -1). x == NULL with n > 0 gives NaN (-1).
+ * @code
+ * double x[5] = {3, 1, 4, 1, 5}, sums[5];
+ * double total = gpured_sum_f64(x, 5);          // 14
+ * int64_t where = gpured_argmin_f64(x, 5);      // 1
+ * gpured_status status = gpured_cumsum_f64(x, sums, 5);   // sums = 3 4 8 9 14
+ * @endcode
+ * @{
  */
-GPURED_API float gpured_sum_f32(const float *x, size_t n);
-GPURED_API float gpured_mean_f32(const float *x, size_t n);
-GPURED_API float gpured_min_f32(const float *x, size_t n);
-GPURED_API float gpured_max_f32(const float *x, size_t n);
-GPURED_API int64_t gpured_argmin_f32(const float *x, size_t n);
-GPURED_API int64_t gpured_argmax_f32(const float *x, size_t n);
-GPURED_API double gpured_sum_f64(const double *x, size_t n);
-GPURED_API double gpured_mean_f64(const double *x, size_t n);
-GPURED_API double gpured_min_f64(const double *x, size_t n);
-GPURED_API double gpured_max_f64(const double *x, size_t n);
-GPURED_API int64_t gpured_argmin_f64(const double *x, size_t n);
-GPURED_API int64_t gpured_argmax_f64(const double *x, size_t n);
+GPURED_API float gpured_sum_f32(const float *x, size_t n);       /**< Sum. */
+GPURED_API float gpured_mean_f32(const float *x, size_t n);      /**< Mean; of nothing NaN. */
+GPURED_API float gpured_min_f32(const float *x, size_t n);       /**< Least; of nothing +inf. */
+GPURED_API float gpured_max_f32(const float *x, size_t n);       /**< Greatest; of nothing -inf. */
+GPURED_API int64_t gpured_argmin_f32(const float *x, size_t n);  /**< Index of the least. */
+GPURED_API int64_t gpured_argmax_f32(const float *x, size_t n);  /**< Index of the greatest. */
+GPURED_API double gpured_sum_f64(const double *x, size_t n);     /**< Sum. */
+GPURED_API double gpured_mean_f64(const double *x, size_t n);    /**< Mean; of nothing NaN. */
+GPURED_API double gpured_min_f64(const double *x, size_t n);     /**< Least; of nothing +inf. */
+GPURED_API double gpured_max_f64(const double *x, size_t n);     /**< Greatest; of nothing -inf. */
+GPURED_API int64_t gpured_argmin_f64(const double *x, size_t n); /**< Index of the least. */
+GPURED_API int64_t gpured_argmax_f64(const double *x, size_t n); /**< Index of the greatest. */
 
-/* Sums of the rows (out has `rows` elements) and of the columns (out has `cols`) of a row-major
- * matrix; the inclusive prefix sum (y may be x). */
+/** Sums of the rows of a row-major matrix; out has `rows` elements and must not overlap a. */
 GPURED_API gpured_status gpured_sum_rows_f32(const float *a, size_t rows, size_t cols, float *out);
+/** Sums of its columns; out has `cols` elements and must not overlap a. */
 GPURED_API gpured_status gpured_sum_cols_f32(const float *a, size_t rows, size_t cols, float *out);
+/** The inclusive prefix sum: y[i] = x[0] + ... + x[i]; y may be x. */
 GPURED_API gpured_status gpured_cumsum_f32(const float *x, float *y, size_t n);
+/** As gpured_sum_rows_f32(). */
 GPURED_API gpured_status gpured_sum_rows_f64(const double *a, size_t rows, size_t cols,
                                              double *out);
+/** As gpured_sum_cols_f32(). */
 GPURED_API gpured_status gpured_sum_cols_f64(const double *a, size_t rows, size_t cols,
                                              double *out);
+/** As gpured_cumsum_f32(). */
 GPURED_API gpured_status gpured_cumsum_f64(const double *x, double *y, size_t n);
+/** @} */
 
-/* A short English text for a status, never NULL. */
+/** @name Information
+ * @{ */
+/** A short English text for a status, never NULL. */
 GPURED_API const char *gpured_status_string(gpured_status status);
 
-/* Bytes of an element, 0 for a value that is no dtype. */
+/** Bytes of an element, 0 for a value that is no dtype. */
 GPURED_API size_t gpured_dtype_size(gpured_dtype dtype);
 
-/* GPURED_VERSION of the library that was linked. */
+/** GPURED_VERSION of the library that was linked. */
 GPURED_API unsigned gpured_version(void);
 
-/* 1 if a CUDA device can be used, 0 otherwise (also when the backend is not built in). */
+/** 1 if a CUDA device can be used, 0 otherwise (also when the backend is not built in). */
 GPURED_API int gpured_cuda_available(void);
 
-/* The vector code that runs on this processor: "scalar", "sse2", "avx2", "avx512" or "neon". The
+/** The vector code that runs on this processor: "scalar", "sse2", "avx2", "avx512" or "neon". The
  * environment variable GPURED_CPU, read at the first call, can force a lower one. */
 GPURED_API const char *gpured_cpu_level(void);
 
-/* Checks within milliseconds that this build on this machine gives the bits of the order:
+/** Checks within milliseconds that this build on this machine gives the bits of the order:
  * GPURED_OK, or GPURED_ERR_UNSUPPORTED when flags or hardware change the arithmetic. */
 GPURED_API gpured_status gpured_selftest(void);
+/** @} */
+
+/** @} */
 
 #ifdef __cplusplus
 }
 #endif
 #endif /* GPURED_H */
+
+/* ---- DLPack: the user's own dlpack.h, also when the header was included without it before ---- */
+#if defined(GPURED_DLPACK) && !defined(GPURED__DLPACK)
+#define GPURED__DLPACK
+#ifndef GPURED_DLPACK_H
+/** The dlpack.h that is included. */
+#define GPURED_DLPACK_H <dlpack/dlpack.h>
+#endif
+#include GPURED_DLPACK_H
+
+/* 0 for a type that gpured does not have. Booleans are bytes; older headers have no name for their
+ * code, 6. */
+static inline int32_t gpured__dlpack_dtype(DLDataType type) {
+  if (type.lanes != 1) return 0;
+  switch (type.code << 8 | type.bits) {
+    case kDLFloat << 8 | 32:
+      return GPURED_F32;
+    case kDLFloat << 8 | 64:
+      return GPURED_F64;
+    case kDLFloat << 8 | 16:
+      return GPURED_F16;
+    case kDLBfloat << 8 | 16:
+      return GPURED_BF16;
+    case kDLInt << 8 | 8:
+      return GPURED_I8;
+    case kDLUInt << 8 | 8:
+    case 6 << 8 | 8:
+      return GPURED_U8;
+    case kDLInt << 8 | 32:
+      return GPURED_I32;
+    case kDLUInt << 8 | 32:
+      return GPURED_U32;
+    case kDLInt << 8 | 64:
+      return GPURED_I64;
+    case kDLUInt << 8 | 64:
+      return GPURED_U64;
+    default:
+      return 0;
+  }
+}
+
+/**
+ * @ingroup gpured_functions
+ * Borrows a DLPack tensor: fills `to` with a view of the same memory. Nothing is copied, owned or
+ * released; the lender's tensor must outlive the use of `to`, and stays as it is. Only there with
+ * GPURED_DLPACK; tested with the dlpack.h of DLPack 0.6 and 1.1.
+ *
+ * Strides are elements in both; NULL strides are row-major. byte_offset is added to the data.
+ * Booleans become GPURED_U8. Pinned host memory (kDLCUDAHost) is the CPU's. Managed memory
+ * (kDLCUDAManaged) is the GPU's, where those who allocate it mean to use it; setting to->device to
+ * GPURED_CPU and to->device_id to 0 afterwards has the CPU work on it. Data, extents and strides
+ * are checked by the call that uses the tensor, as everywhere.
+ *
+ * @param from the tensor to borrow, of a DLManagedTensor or DLManagedTensorVersioned its dl_tensor.
+ * @param to   where the view goes; not touched after an error.
+ *
+ * @retval GPURED_ERR_ARG         from or to is NULL; shape is NULL with axes.
+ * @retval GPURED_ERR_SHAPE       ndim outside 0..8; negative extent.
+ * @retval GPURED_ERR_UNSUPPORTED another device; a type that gpured does not have, lanes other
+ *                                than 1 among them.
+ * @retval GPURED_ERR_OVERFLOW    byte_offset beyond the address space.
+ */
+static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tensor *to) {
+  gpured_tensor t;
+  int32_t dtype, i, cuda = 0;
+  if (!from || !to || (from->ndim > 0 && !from->shape)) return GPURED_ERR_ARG;
+  if (from->ndim < 0 || from->ndim > GPURED_MAX_NDIM) return GPURED_ERR_SHAPE;
+  for (i = 0; i < from->ndim; ++i)
+    if (from->shape[i] < 0) return GPURED_ERR_SHAPE;
+  dtype = gpured__dlpack_dtype(from->dtype);
+  if (!dtype) return GPURED_ERR_UNSUPPORTED;
+  switch ((int)from->device.device_type) {
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      cuda = 1;
+      break;
+    case kDLCPU:
+    case kDLCUDAHost:
+      break;
+    default:
+      return GPURED_ERR_UNSUPPORTED;
+  }
+  if (from->byte_offset > (uint64_t)PTRDIFF_MAX) return GPURED_ERR_OVERFLOW;
+  t = gpured_array(from->data, (gpured_dtype)dtype, from->ndim, from->shape, from->strides);
+  if (t.data) t.data = (char *)t.data + (size_t)from->byte_offset;
+  if (cuda) {
+    t.device = GPURED_CUDA_DEVICE;
+    t.device_id = from->device.device_id;
+  }
+  *to = t;
+  return GPURED_OK;
+}
+#endif /* GPURED_DLPACK */
 
 #ifdef GPURED_IMPLEMENTATION
 /* Section 11 includes this file again for section 10 alone. */
