@@ -16,10 +16,11 @@ OPENMP     ?= auto
 CUDA       ?= auto
 WERROR     ?= 1
 INSTALL    ?= install
-PARTS      ?= suite golden npy examples build
+DOXYGEN    ?= doxygen
+PARTS      ?= suite golden npy examples build docs
 
-.PHONY: all lib test test-slow check-golden test-qemu soak demo bench plots install install-tools \
-  uninstall clean help format-check
+.PHONY: all lib test test-slow check-golden test-qemu soak demo bench plots docs install \
+  install-tools uninstall clean help format-check
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -49,7 +50,8 @@ BENCH       := $(BUILD)/bench/gpured-bench
 
 # --- the compilers, asked once -----------------------------------------------------------------------
 # Targets that build nothing need no answers (and work without a compiler).
-ifneq ($(filter-out clean help uninstall format-check plots,$(or $(MAKECMDGOALS),all)),)
+BUILDS_NOTHING := docs plots clean help uninstall format-check
+ifneq ($(filter-out $(BUILDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
 
 ifeq ($(filter 0 1,$(WERROR)),)
 $(error WERROR=$(WERROR): must be 0 or 1)
@@ -134,7 +136,7 @@ LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 # Objects made with other flags are never reused: everything depends on this file, which is rewritten
 # only when one of the commands it holds has changed.
 FLAGS := $(BUILD)/flags
-ifneq ($(filter-out clean help uninstall format-check plots,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out $(BUILDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
   FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC_LIB) $(LDFLAGS) $(LIBS))
   ifneq ($(FLAGS_NOW),$(if $(wildcard $(FLAGS)),$(strip $(file <$(FLAGS)))))
     $(shell mkdir -p $(BUILD))
@@ -232,7 +234,10 @@ part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
 part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
                'sh tests/build/tools.sh' 'sh tests/build/readme.sh' 'sh tests/build/tutorial.sh' \
-               'sh tests/build/makefile.sh' 'sh tests/build/plots.sh'
+               'sh tests/build/makefile.sh' 'sh tests/build/plots.sh' 'sh tests/build/dlpack.sh' \
+               'sh tests/build/python.sh numpy tests/dlpack_check.py examples/dlpack_ctypes.py \
+                 $(BUILD)/libgpured.so'
+part_docs    = 'sh tests/build/docs.sh'
 
 test: all $(if $(filter suite,$(PARTS)),$(SUITE)) $(if $(filter golden,$(PARTS)),$(ALONE))
 	@sh tests/build/run.sh $(foreach p,$(PARTS),$(part_$(p)))
@@ -278,15 +283,26 @@ format-check:
 	clang-format --dry-run --Werror $(wildcard *.h *.c tests/*.h tests/*.c tests/*.cpp \
 	  tests/build/*.c examples/*.h examples/*.c bench/*.h bench/*.c)
 
+# --- documentation -----------------------------------------------------------------------------------
+# gpured(3) is docs/gpured.3; the other pages, and the HTML, are made from the comments of gpured.h.
+# Doxygen also links a page to the name of every field: those that are not gpured's go.
+docs:
+	@command -v $(DOXYGEN) >/dev/null || { echo 'make docs: $(DOXYGEN) is not there' >&2; exit 1; }
+	rm -rf $(BUILD)/docs/html $(BUILD)/docs/man
+	mkdir -p $(BUILD)/docs
+	$(DOXYGEN) docs/Doxyfile
+	cd $(BUILD)/docs/man/man3 && find . -type f ! -name 'gpured*' ! -name 'GPURED*' -exec rm {} +
+	cp docs/gpured.3 $(BUILD)/docs/man/man3
+
 # --- installing --------------------------------------------------------------------------------------
 # Folders under PREFIX are written relative to it, so that pkg-config can move them.
 under_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 INSTALLED    = $(INCLUDEDIR)/gpured.h $(LIBDIR)/libgpured.a $(LIBDIR)/$(notdir $(LIB_SO)) \
                $(LIBDIR)/$(SONAME) $(LIBDIR)/libgpured.so $(PKGCONFDIR)/gpured.pc \
-               $(BINDIR)/gpured-npy $(MANDIR)/man1/gpured-npy.1
+               $(MANDIR)/man3/gpured.3 $(BINDIR)/gpured-npy $(MANDIR)/man1/gpured-npy.1
 
 install: lib
-	mkdir -p $(addprefix $(DESTDIR),$(INCLUDEDIR) $(LIBDIR) $(PKGCONFDIR))
+	mkdir -p $(addprefix $(DESTDIR),$(INCLUDEDIR) $(LIBDIR) $(PKGCONFDIR) $(MANDIR)/man3)
 	$(INSTALL) -m 644 gpured.h $(DESTDIR)$(INCLUDEDIR)/gpured.h
 	$(INSTALL) -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/libgpured.a
 	$(INSTALL) -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/$(notdir $(LIB_SO))
@@ -299,6 +315,7 @@ install: lib
 	  -e 's|@LIBS_PRIVATE@|$(strip $(OMPFLAG) $(if $(HAVE_CUDA),-L$${cudalibdir} $(CUDA_LIBS)) -lm)|' \
 	  gpured.pc.in >$(DESTDIR)$(PKGCONFDIR)/gpured.pc
 	chmod 644 $(DESTDIR)$(PKGCONFDIR)/gpured.pc
+	$(INSTALL) -m 644 docs/gpured.3 $(DESTDIR)$(MANDIR)/man3/gpured.3
 
 # The tool holds the static library: it needs nothing else that is installed.
 install-tools: $(NPY)
@@ -311,9 +328,10 @@ uninstall:
 
 # Removes what this file builds, by name, so that a BUILD which also holds other things loses nothing.
 clean:
+	rm -rf $(BUILD)/docs/html $(BUILD)/docs/man
 	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
 	  $(EXAMPLES) $(SUITE) $(ALONE) $(BUILD)/tests/cuda_soak $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
-	@for d in /obj/tests /obj /examples /tests /bench ''; do \
+	@for d in /obj/tests /obj /examples /tests /bench /docs ''; do \
 	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
 
 help:
@@ -330,6 +348,7 @@ help:
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
 	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'
 	@echo 'make plots          draws docs/plots/*.svg (or PLOTSDIR) from docs/plots/*.csv'
+	@echo 'make docs           the API reference as HTML and manual pages, in BUILD/docs (Doxygen)'
 	@echo 'make install        the library, into DESTDIR + PREFIX, LIBDIR, INCLUDEDIR, PKGCONFDIR'
 	@echo 'make install-tools  gpured-npy and its man page, into DESTDIR + BINDIR, MANDIR'
 	@echo 'make uninstall      removes what these two put there, with the same variables'
@@ -338,7 +357,7 @@ help:
 	@echo
 	@echo 'BUILD=build         folder of everything that is built'
 	@echo 'PREFIX=/usr/local   LIBDIR=PREFIX/lib, INCLUDEDIR=PREFIX/include, BINDIR=PREFIX/bin,'
-	@echo '                    MANDIR=PREFIX/share/man'
+	@echo '                    PKGCONFDIR=LIBDIR/pkgconfig, MANDIR=PREFIX/share/man'
 	@echo 'CC CXX CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS   as usual'
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
 	@echo 'CUDA=0|1|auto       the CUDA backend; auto (default): where nvcc is there'

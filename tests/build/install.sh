@@ -6,15 +6,22 @@ root="$scratch/root" prefix=/opt/gpured
 install_to() { # ROOT TARGET VARIABLE...
   to=$1 target=$2; shift 2
   $MAKE -s --no-print-directory $target DESTDIR="$to" PREFIX=$prefix LIBDIR=$prefix/lib \
-    INCLUDEDIR=$prefix/include PKGCONFDIR=$prefix/lib/pkgconfig "$@"
+    INCLUDEDIR=$prefix/include PKGCONFDIR=$prefix/lib/pkgconfig MANDIR=$prefix/share/man "$@"
 }
 files() { (cd "$1" && find . ! -type d | sort | tr '\n' ' '); }
 
 check 'install' install_to "$root" install
 lib=./opt/gpured/lib major=${VERSION%%.*}
 same 'installed files' "./opt/gpured/include/gpured.h $lib/libgpured.a\
- $lib/libgpured.so $lib/libgpured.so.$major $lib/libgpured.so.$VERSION $lib/pkgconfig/gpured.pc " \
+ $lib/libgpured.so $lib/libgpured.so.$major $lib/libgpured.so.$VERSION $lib/pkgconfig/gpured.pc\
+ ./opt/gpured/share/man/man3/gpured.3 " \
   "$(files "$root")"
+if command -v man >/dev/null; then
+  same 'man finds gpured(3) under the prefix' "$root$prefix/share/man/man3/gpured.3" \
+    "$(man -M "$root$prefix/share/man" -w 3 gpured)"
+else
+  skip 'gpured(3): man is not there'
+fi
 check 'the links of the shared library lead to it' test -s "$root$prefix/lib/libgpured.so"
 
 run_with() { # NAME PROGRAM
@@ -58,7 +65,8 @@ same 'files left by uninstall' '' "$(files "$root")"
 
 # Folders outside and inside PREFIX.
 check 'install with its own folders' install_to "$root" install LIBDIR=/opt/other/lib64 \
-  PKGCONFDIR=/opt/pc INCLUDEDIR=/opt/gpured/include/gpured
+  PKGCONFDIR=/opt/pc INCLUDEDIR=/opt/gpured/include/gpured MANDIR=/opt/man
+check 'manual page in its own folder' cmp docs/gpured.3 "$root/opt/man/man3/gpured.3"
 same 'libdir outside the prefix' 'libdir=/opt/other/lib64' "$(grep '^libdir' "$root/opt/pc/gpured.pc")"
 same 'includedir inside the prefix' 'includedir=${prefix}/include/gpured' \
   "$(grep '^includedir' "$root/opt/pc/gpured.pc")"

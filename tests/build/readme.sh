@@ -13,7 +13,7 @@ cp "$project/main.c" "$project/main.cpp"
 expected=$(sed -n 's/^prints `\(.*\)`.*/\1/p' "$readme" | head -n 1)
 same 'the README says what its example prints' yes "$([ -n "$expected" ] && echo yes)"
 check 'install' $MAKE -s --no-print-directory install DESTDIR= PREFIX="$stage" LIBDIR="$stage/lib" \
-  INCLUDEDIR="$stage/include" PKGCONFDIR="$stage/lib/pkgconfig"
+  INCLUDEDIR="$stage/include" PKGCONFDIR="$stage/lib/pkgconfig" MANDIR="$stage/share/man"
 export PKG_CONFIG_PATH="$stage/lib/pkgconfig" LD_LIBRARY_PATH="$stage/lib"
 check 'the example under -Wall -Wextra -pedantic' \
   $CC -std=c99 -Wall -Wextra -pedantic -Werror -O2 -c "$project/main.c" -o "$scratch/main.o"
