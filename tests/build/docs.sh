@@ -12,8 +12,8 @@ sed -n 's/^[A-Za-z_ ]*GPURED_API [^(]*[ *]\(gpured_[a-z0-9_]*\)(.*/\1/p
 tr -s ' \n' '  ' <gpured.h >"$scratch/flat"
 
 # ---- gpured(3) --------------------------------------------------------------------------------------
-if command -v man >/dev/null && LC_ALL=C.UTF-8 MANWIDTH=1000 man --warnings=w -l $page \
-  >"$scratch/page" 2>"$scratch/log"; then
+if has_man; then
+  LC_ALL=C.UTF-8 MANWIDTH=1000 man --warnings=w -l $page >"$scratch/page" 2>"$scratch/log"
   same 'gpured(3): warnings' '' "$(cat "$scratch/log")"
   sed -n '/^SYNOPSIS/,/^DESCRIPTION/s/^ *\(gpured_[a-z_]*(.*)\);$/\1/p' "$scratch/page" >"$scratch/fns"
   same 'gpured(3): more than 9 functions in the synopsis' yes \
@@ -22,7 +22,7 @@ if command -v man >/dev/null && LC_ALL=C.UTF-8 MANWIDTH=1000 man --warnings=w -l
     check "gpured(3): $function is what gpured.h declares" grep -q -F -e "$function" "$scratch/flat"
   done <"$scratch/fns"
 else
-  skip 'gpured(3): no man that takes --warnings'
+  skip 'gpured(3): man is not there'
 fi
 if command -v mandoc >/dev/null; then check 'gpured(3): mandoc' mandoc -T lint -W warning $page
 else skip 'gpured(3): mandoc is not there'; fi

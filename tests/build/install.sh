@@ -16,7 +16,7 @@ same 'installed files' "./opt/gpured/include/gpured.h $lib/libgpured.a\
  $lib/libgpured.so $lib/libgpured.so.$major $lib/libgpured.so.$VERSION $lib/pkgconfig/gpured.pc\
  ./opt/gpured/share/man/man3/gpured.3 " \
   "$(files "$root")"
-if command -v man >/dev/null; then
+if has_man; then
   same 'man finds gpured(3) under the prefix' "$root$prefix/share/man/man3/gpured.3" \
     "$(man -M "$root$prefix/share/man" -w 3 gpured)"
 else

@@ -33,6 +33,9 @@ same() {
 has_cxx() { printf 'int main() { return 0; }\n' >"$scratch/cxx.cpp" &&
   $CXX "$scratch/cxx.cpp" -o "$scratch/cxx" >/dev/null 2>&1; }
 
+# A man that formats pages; some systems put one there that only says that there are none.
+has_man() { man --version 2>/dev/null | grep -q '^man '; }
+
 finish() {
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ]

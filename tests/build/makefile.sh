@@ -40,8 +40,8 @@ refuses 'OPENMP=1 without OpenMP' 'OPENMP=1: ' mk all OPENMP=1 CC=false
 [ -f gpured_cuda.cu ] || refuses 'CUDA=1 without its file' 'gpured_cuda.cu is not' mk all CUDA=1
 same 'version of the file name' "$VERSION" \
   "$(cd "$out" && ls libgpured.so.*.*.* | sed 's/libgpured.so.//')"
-for target in '\[all\]' test test-slow check-golden demo bench plots install install-tools uninstall \
-  clean; do
+for target in '\[all\]' test test-slow check-golden demo bench plots docs install install-tools \
+  uninstall clean; do
   same "help names $target" 1 "$(mk help | grep -c -e "^make $target ")"
 done
 check 'clean' mk clean
