@@ -706,6 +706,12 @@ static inline int32_t gpured__dlpack_dtype(DLDataType type) {
  * GPURED_CPU and to->device_id to 0 afterwards has the CPU work on it. Data, extents and strides
  * are checked by the call that uses the tensor, as everywhere.
  *
+ *     DLManagedTensor *lent = ...;
+ *     gpured_tensor in;
+ *     gpured_status status = gpured_from_dlpack(&lent->dl_tensor, &in);
+ *     ...                       // calls on in
+ *     lent->deleter(lent);      // from now on in shows nothing
+ *
  * @param from the tensor to borrow, of a DLManagedTensor or DLManagedTensorVersioned its dl_tensor.
  * @param to   where the view goes; not touched after an error.
  *
