@@ -21,6 +21,7 @@ PARTS      ?= suite golden npy examples build docs
 
 .PHONY: all lib test test-slow check-golden test-qemu soak demo bench plots docs install \
   install-tools uninstall clean help format-check
+.PHONY: coverage mutate lint
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -256,6 +257,18 @@ SECONDS ?= 600
 soak: $(SOAK)
 	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
 
+# Branch coverage of gpured.h, changes to it that the tests must notice, and what the linters say.
+# MUTATEFLAGS: see python3 tests/mutate.py --help.
+MUTATEFLAGS ?= --count 300 --jobs 2
+coverage:
+	@sh tests/build/coverage.sh
+
+mutate:
+	@$(PYTHON) tests/mutate.py --cc '$(CC)' $(MUTATEFLAGS)
+
+lint:
+	@sh tests/build/lint.sh
+
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
 
@@ -344,6 +357,10 @@ help:
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make soak           mixed operations on four streams of a GPU for SECONDS=600'
+	@echo 'make coverage       branch coverage of gpured.h by the tests (clang)'
+	@echo 'make mutate         changes gpured.h in small ways and counts what the tests notice;'
+	@echo '                    MUTATEFLAGS are the arguments of tests/mutate.py'
+	@echo 'make lint           cppcheck, clang-tidy and gcc -fanalyzer'
 	@echo 'make demo           runs the main job over a small real data set'
 	@echo 'make bench          the benchmark (bench/); BENCHFLAGS are its arguments, and'
 	@echo '                    CUDA_BENCHFLAGS those of the one for GPUs'

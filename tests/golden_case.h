@@ -197,7 +197,8 @@ static inline const char *gold_read_case(char *text, gold_case *c) {
   }
   if (count == 0) return "no case";
   c->family = word[0][0];
-  if (strcmp(word[0], "reduce") && strcmp(word[0], "scan") && strcmp(word[0], "gemm")) {
+  if (strcmp(word[0], "reduce") != 0 && strcmp(word[0], "scan") != 0 &&
+      strcmp(word[0], "gemm") != 0) {
     return "neither reduce, scan nor gemm";
   }
   if (count != (c->family == 'g' ? 15 : 11)) return "the number of words is wrong";
@@ -231,7 +232,7 @@ enum { GOLD_GUARD = 0xa5 };
  * last element to its first, g twice the strides of c, b axis 0 of stride 0.
  */
 static inline gpured_tensor gold_tensor(gold_job *job, int dtype, const gold_shape *s,
-                                        char layout) {
+                                        int layout) {
   gpured_tensor t;
   uint64_t bytes = (uint64_t)gen_format_of(dtype).bits / 8, total = 1;
   int64_t first = 0;
