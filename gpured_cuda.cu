@@ -2011,13 +2011,7 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
  * That is for lines of any kind. Contiguous ones of floats, where there are enough of them, and
  * lines that lie side by side have kernels of their own, at the end of this section.
  */
-enum {
-  SCAN_THREADS = 256,
-  CLEAR_THREADS = 256,
-  SCAN_CHUNK = 4096,
-  SCAN_ROUNDS = 4,
-  SCAN_LEVELS = 8
-};
+enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
 struct line_scan {
   job j; /* sequences are the lines; j.n their length */
@@ -2612,16 +2606,6 @@ GPURED__DEV void pass_last(const line_scan &a, const tile_map &map, int64_t numb
   __syncthreads();
 }
 
-/* All that the tiles of the next launch will show each other: nothing yet. */
-template <int THREADS>
-static __global__ void __launch_bounds__(THREADS)
-    scan_clear(unsigned long long *state, const int64_t words) {
-  let_next_launch();
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < words;
-       i += (int64_t)gridDim.x * THREADS)
-    state[i] = 0;
-}
-
 template <int A, int K>
 static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_scan a) {
   typedef typename scanned<A, K>::E E;
@@ -2635,7 +2619,6 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
   const bool is_long = a.lines_log2 < 0;
   const int slots = is_long ? 256 : 256 >> a.lines_log2; /* groups of a line in a chunk */
   const int place1 = p & (slots - 1), place2 = p & ((slots >> 4) - 1);
-  after_launch_before();
   if (t == 0) ticket = is_long ? atomicAdd(a.state, 1ull) : blockIdx.x;
   __syncthreads();
   const int64_t number = (int64_t)ticket;
@@ -2978,7 +2961,6 @@ static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(
   bool waits = false; /* a tile in `other` */
   stream_tile here, there;
   stream_back back;
-  after_launch_before();
   if (wi == (int)blockDim.x / 32 - 1) {
     if (meets) stream_serve<K>(a);
     return;
@@ -3261,7 +3243,6 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
   __shared__ unsigned long long ticket;
   beside_space<E> *s = (beside_space<E> *)space;
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
-  after_launch_before();
   if (threadIdx.x == 0) ticket = atomicAdd(a.state, 1ull);
   __syncthreads();
   const beside_place p = beside_find(a, (int64_t)ticket);
@@ -4141,20 +4122,14 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   }
 }
 
-/* The state is cleared before every scan, so a captured graph can be replayed. The scan starts
- * meanwhile. */
+/* The state is cleared before every launch, so a captured graph can be replayed. (A kernel that
+ * clears it while the scan starts takes longer than this to launch.) */
 static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
-  int64_t words = (int64_t)(s->workspace / 8);
-  void *arguments[] = {&s->a}, *state[] = {&s->a.state, &words};
-  const int64_t blocks = gpured__ceil_div(words, CLEAR_THREADS);
-  gpured_status st;
+  void *arguments[] = {&s->a};
   s->a.state = (unsigned long long *)memory;
+  if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
   if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  if (words == 0) return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
-  st = launch(m, (const void *)scan_clear<CLEAR_THREADS>, blocks < 1024 ? blocks : 1024,
-              CLEAR_THREADS, 0, state);
-  if (st != GPURED_OK) return st;
-  return launch_as(m, LAUNCH_BESIDE, s->kernel, s->blocks, s->threads, s->shared, arguments);
+  return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
 }
 
 /* ============================================================================================== */
@@ -7821,7 +7796,7 @@ static ring *take_ring(const machine *m, size_t bytes) {
     drop_ring(r);
   }
   r = (ring *)calloc(1, sizeof *r);
-  if (r) r->memory = (char *)malloc(bytes < RING_CHUNK ? bytes : RING_CHUNK);
+  if (r) r->memory = (char *)malloc(RING_CHUNK);
   if (r && !r->memory) {
     free(r);
     return NULL;

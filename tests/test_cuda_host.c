@@ -141,6 +141,7 @@ WRAP(cudaHostAlloc, (void **p, size_t bytes, unsigned flags), (p, bytes, flags))
 WRAP(cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned flags), (e, flags))
 WRAP(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s))
 WRAP(cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned flags), (s, flags))
+WRAP(cudaMemsetAsync, (void *p, int v, size_t n, cudaStream_t s), (p, v, n, s))
 WRAP(cudaMemcpyAsync, (void *to, const void *from, size_t n, enum cudaMemcpyKind k, cudaStream_t s),
      (to, from, n, k, s))
 
