@@ -65,7 +65,8 @@ else
 fi
 
 # ---- the CUDA backend, compiled by nvcc before ----------------------------------------------------
-# linked NAME COMMAND: the program has the backend, which finds a device or says that there is none.
+# linked NAME COMMAND: the program's backend looks for the driver, and finds a device or says that
+# there is none, as a program without the backend would.
 linked() {
   linked=$1
   rm -f main
@@ -76,8 +77,8 @@ linked() {
     'no device: 8 0.0' | 'a device: 0 15.0') pass ;;
     *) fail "$linked: the program says '$said'" ;;
   esac
+  check "$linked: the driver is looked for" sh -c 'LD_DEBUG=files ./main 2>&1 | grep "libcuda\.so"'
 }
-has_backend() { check "$1" sh -c "$NM main | grep cudaLaunchKernel"; }
 with_cuda() {
   begin cuda
   cat >main.c <<'END'
@@ -99,9 +100,7 @@ END
     cp "$repository/gpured.h" "$repository/gpured_omp.c" .
     cp "$object" gpured_cuda.o
     linked 'CUDA: cc links an object of nvcc' "$(line '^cc .*gpured_cuda\.o')"
-    has_backend 'CUDA: the program of cc has the backend'
     linked 'CUDA: nvcc compiles and links' "$(line '^nvcc .*gpured_cuda\.cu -o')"
-    has_backend 'CUDA: the program of nvcc has the backend'
   else
     skip 'CUDA linked by cc and by nvcc: this build has no object of gpured_cuda.cu'
   fi
