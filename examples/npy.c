@@ -196,9 +196,11 @@ static void on_end(int signal_number) {
 static void on_bus_error(int signal_number) {
   static const char text[] =
       "gpured-npy: a file became shorter, or its disk failed, while it was in use\n";
+  ssize_t written;
   (void)signal_number;
   drop_unfinished();
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+  written = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written; /* there is nobody left to tell */
   _exit(1);
 }
 
@@ -220,14 +222,17 @@ static void catch_signals(void) {
 }
 
 /* Creates the file that is asked for, if one is. No signal comes between that and the note of it,
- * since there is only one thread yet. */
+ * since there is only one thread yet; but a pipe, which leaves nothing behind, may have to wait for
+ * its reader. */
 static int create_output(const request *r, npy_sink *out) {
-  sigset_t all, before;
+  struct stat about;
+  sigset_t held, before;
   char err[512];
   int failed;
   if (r->output == NULL || strcmp(r->output, "-") == 0) return 0;
-  (void)sigfillset(&all);
-  (void)sigprocmask(SIG_SETMASK, &all, &before);
+  (void)sigemptyset(&held);
+  if (stat(r->output, &about) != 0 || S_ISREG(about.st_mode)) (void)sigfillset(&held);
+  (void)sigprocmask(SIG_BLOCK, &held, &before);
   failed = npy_create(r->output, &out->file, err, sizeof err);
   if (!failed && out->file.temporary != NULL) {
     (void)snprintf(unfinished, sizeof unfinished, "%s", out->file.temporary);
@@ -244,7 +249,7 @@ static void release_output(void) { has_unfinished = 0; }
  * put together by hand. */
 static struct {
   char name[64];
-  int draw;                      /* 0: nothing, 1: lines, 2: one line of a terminal */
+  volatile sig_atomic_t draw;    /* 0: nothing, 1: lines, 2: one line of a terminal */
   volatile sig_atomic_t percent; /* -1: not known */
   volatile sig_atomic_t seconds;
 } progress;
@@ -310,6 +315,7 @@ static void stop_progress(const request *r, int done) {
   } else if (progress.draw == 2 && progress.seconds > 0) {
     fputs("\r\033[K", stderr);
   }
+  progress.draw = 0;
 }
 
 /* ============================================================================================== */

@@ -515,6 +515,24 @@ def test_signals(folder):
         check_nothing_left(name, keep)
 
 
+def test_waiting(folder):
+    """A pipe without a reader can be waited for, and given up."""
+    good, fifo = os.path.join(folder, "good.npy"), os.path.join(folder, "fifo")
+    with open(good, "wb") as f:
+        f.write(GOOD)
+    os.mkfifo(fifo)
+    process = subprocess.Popen([PROGRAM, "reduce", "sum", good, "-o", fifo])
+    time.sleep(0.5)
+    expect("waiting", process.poll() is None, "it did not wait")
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    expect("waiting", process.returncode == -signal.SIGINT, "status %s" % process.returncode)
+
+
 def test_shrinking(folder):
     """The file becomes shorter while it is in use."""
     process, source, keep = start_long(os.path.join(folder, "shrink"))
