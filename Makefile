@@ -78,6 +78,12 @@ ifneq ($(OPENMP),0)
 endif
 OMPFLAG := $(if $(filter 1,$(HAVE_OPENMP)),-fopenmp)
 
+# The suite takes the place of malloc, to let it fail, where the linker can do that.
+HEAP     := malloc calloc realloc aligned_alloc posix_memalign free
+WRAPFLAG := $(HEAP:%=-Wl,--wrap=%)
+WRAP_PROGRAM := void *__wrap_malloc(void) { return 0; }\nint main(void) { return 0; }\n
+HAVE_WRAP := $(call can_link,$(CC),$(WRAP_PROGRAM),$(CFLAGS) $(WRAPFLAG),c)
+
 HAVE_CXX := $(if $(filter %.cpp,$(SUITE_SRC)),$(call can_link,$(CXX),int main() { return 0; }\n,$(CXXFLAGS),cpp))
 
 # The CUDA backend is one more source file and one macro. auto builds it where both the file and a
@@ -181,7 +187,7 @@ SUITE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter %.c,$(SUITE_SRC))) \
 
 $(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(SUITE_CPP),-DTEST_CXX) $(TEST_CUDA) $(call DEPS,$<) -c $< -o $@
+	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(filter 1,$(HAVE_WRAP)),-DTEST_WRAP) $(if $(SUITE_CPP),-DTEST_CXX) $(TEST_CUDA) $(call DEPS,$<) -c $< -o $@
 
 $(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
 	@mkdir -p $(@D)
@@ -189,7 +195,8 @@ $(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
 
 $(SUITE): $(SUITE_OBJ) $(LIB_A)
 	@mkdir -p $(@D)
-	$(if $(SUITE_CPP),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(OMPFLAG) -pthread $^ $(SUITE_LD) $(LDFLAGS) $(LIBS) -o $@
+	$(if $(SUITE_CPP),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(OMPFLAG) -pthread $^ \
+	  $(if $(filter 1,$(HAVE_WRAP)),$(WRAPFLAG)) $(SUITE_LD) $(LDFLAGS) $(LIBS) -o $@
 
 $(BUILD)/tests/golden_make: $(BUILD)/obj/tests/oracle.o
 $(ALONE): $(BUILD)/tests/%: tests/%.c $(LIB_A) $(FLAGS)
@@ -231,7 +238,8 @@ part_golden  = '$(BUILD)/tests/golden_check' $(if $(HAVE_CUDA),'$(BUILD)/tests/g
                'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh any tests/npy_damage.py $(NPY)' \
-               'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)'
+               'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)' \
+               'LIBS="$(LIBS)" sh tests/build/faults.sh'
 part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
                'sh tests/build/tools.sh' 'sh tests/build/readme.sh' 'sh tests/build/ways.sh' 'sh tests/build/tutorial.sh' \

@@ -8,9 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const test_case *const lists[] = {reduce_tests,   scan_tests, gemm_tests,
-                                         accuracy_tests, args_tests, api_tests,
-                                         tensor_tests,   cuda_tests, cuda_host_tests};
+static const test_case *const lists[] = {
+    reduce_tests, scan_tests,   gemm_tests,   accuracy_tests, args_tests,
+    api_tests,    faults_tests, tensor_tests, cuda_tests,     cuda_host_tests};
+#ifdef TEST_WRAP
+enum { CAN_WRAP = 1 };
+#else
+enum { CAN_WRAP = 0 };
+#endif
 static int failures; /* of the test that runs now */
 static jmp_buf leave;
 
@@ -53,6 +58,9 @@ static void visit(const test_case *test, gpured_backend backend, const char *nam
     ++s->skipped;
   } else if ((test->flags & T_SLOW) && !s->slow) {
     printf("%-34s SKIP: slow, runs with --slow\n", name);
+    ++s->skipped;
+  } else if ((test->flags & T_WRAP) && !CAN_WRAP) {
+    printf("%-34s SKIP: the linker has no --wrap\n", name);
     ++s->skipped;
   } else {
     printf("%-34s ", name);

@@ -10,8 +10,9 @@
 #include "../gpured.h"
 
 enum { TEST_STOP = 20 };
-/* Does not depend on the backend; runs with --slow or GPURED_SLOW=1; runs on the CUDA backend alone. */
-enum { T_HOST = 1, T_SLOW = 2, T_CUDA = 4 };
+/* Does not depend on the backend; runs with --slow or GPURED_SLOW=1; runs on the CUDA backend alone;
+ * needs a linker that replaces malloc (TEST_WRAP). */
+enum { T_HOST = 1, T_SLOW = 2, T_CUDA = 4, T_WRAP = 8 };
 
 typedef struct test_case {
   const char *name;
@@ -21,7 +22,7 @@ typedef struct test_case {
 
 /* Each file of tests has one list; an entry without a name ends it. */
 extern const test_case reduce_tests[], scan_tests[], gemm_tests[], accuracy_tests[], args_tests[],
-    api_tests[], tensor_tests[], cuda_tests[], cuda_host_tests[];
+    api_tests[], faults_tests[], tensor_tests[], cuda_tests[], cuda_host_tests[];
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
