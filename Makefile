@@ -19,7 +19,7 @@ INSTALL    ?= install
 DOXYGEN    ?= doxygen
 PARTS      ?= suite golden npy examples build docs
 
-.PHONY: all lib test test-slow check-golden test-qemu soak demo bench plots docs install \
+.PHONY: all lib test test-slow check-golden test-qemu fuzz soak demo bench plots docs install \
   install-tools uninstall clean help format-check
 .PHONY: coverage mutate lint
 .DELETE_ON_ERROR:
@@ -224,6 +224,41 @@ $(BUILD)/bench/gpured-bench-cuda: bench/bench_cuda.cu bench/bench_cublas.h $(LIB
 
 -include $(wildcard $(BUILD)/obj/*.d)
 
+# --- fuzzing: clang's libFuzzer, with programs of its own flags ---------------------------------------
+FUZZ      ?= reduce scan gemm_reduce gemm_reduce_ex args npy
+FUZZ_CC   ?= clang
+FUZZ_DIR  := $(BUILD)/fuzz
+FUZZ_BIN  := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
+FUZZ_OBJ  := $(FUZZ_DIR)/fuzz.o $(FUZZ_DIR)/impl.o $(FUZZ_DIR)/util.o $(FUZZ_DIR)/oracle.o
+FUZZ_SAN  := -fsanitize=address,undefined -fno-sanitize-recover=all
+# In the library, checks of every pointer would make one file compile for ten minutes: a bad one is
+# found by AddressSanitizer when it is used.
+FUZZ_LESS := -fno-sanitize=null,alignment,object-size,pointer-overflow
+ifneq ($(filter fuzz,$(MAKECMDGOALS)),)
+  FUZZ_PROGRAM := int LLVMFuzzerTestOneInput(const char *p, long n) { return p == 0 && n; }\n
+  HAVE_FUZZ    := $(call can_link,$(FUZZ_CC),$(FUZZ_PROGRAM),-fsanitize=fuzzer $(FUZZ_SAN),c)
+  FUZZ_OMP     := $(if $(filter 1,$(call can_link,$(FUZZ_CC),$(OMP_PROGRAM),-fopenmp,c)),-fopenmp)
+endif
+fuzz_cc = $(FUZZ_CC) -std=c11 $(WARNINGS) -I. -ffp-contract=off -gline-tables-only $(CPPFLAGS) \
+          -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(FUZZ_DIR)/impl.o: tests/fuzz/impl.c
+	@mkdir -p $(@D)
+	$(fuzz_cc) -O1 $(FUZZ_OMP) $(FUZZ_SAN) $(FUZZ_LESS) -fsanitize=fuzzer-no-link
+
+$(FUZZ_DIR)/util.o $(FUZZ_DIR)/oracle.o: $(FUZZ_DIR)/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(fuzz_cc) -O2
+
+$(FUZZ_DIR)/%.o: tests/fuzz/%.c
+	@mkdir -p $(@D)
+	$(fuzz_cc) -O1 $(FUZZ_SAN) -fsanitize=fuzzer-no-link
+
+$(FUZZ_BIN): %: %.o $(FUZZ_OBJ)
+	$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ_SAN) $(FUZZ_OMP) $^ $(FUZZ_LDFLAGS) -lm -o $@
+
+-include $(wildcard $(FUZZ_DIR)/*.d)
+
 # --- running -----------------------------------------------------------------------------------------
 # Each part prints what it does and ends with "N passed, N failed, N skipped"; run.sh adds them up.
 # TESTFLAGS go to the suite: parts of test names, --list, --slow.
@@ -231,7 +266,7 @@ PYTHON ?= python3
 NM     ?= nm
 # What the scripts of tests/build/ read, and what makes the makes that they start do the same as this.
 export BUILD CC CXX AR CPPFLAGS CFLAGS CXXFLAGS LDFLAGS LDLIBS OPENMP CUDA WERROR NVCC NVCCFLAGS
-export MAKE NM PYTHON VERSION OMPFLAG HAVE_OPENMP HAVE_CUDA
+export FUZZFLAGS MAKE NM PYTHON VERSION OMPFLAG HAVE_OPENMP HAVE_CUDA
 
 part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' $(if $(HAVE_CUDA),'$(BUILD)/tests/golden_check --cuda') \
@@ -261,7 +296,7 @@ check-golden: $(ALONE)
 test-qemu:
 	@sh tests/build/run.sh 'sh tests/build/qemu.sh'
 
-SECONDS ?= 600
+SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),60,600)
 soak: $(SOAK)
 	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
 
@@ -276,6 +311,14 @@ mutate:
 
 lint:
 	@sh tests/build/lint.sh
+
+ifeq ($(HAVE_FUZZ),1)
+fuzz: $(FUZZ_BIN)
+	@sh tests/fuzz/run.sh '$(FUZZ_DIR)' tests/fuzz/corpus '$(FUZZ_DIR)/out' '$(SECONDS)' $(FUZZ)
+else
+fuzz:
+	@echo 'SKIP fuzz: $(FUZZ_CC) has no libFuzzer'; echo '0 passed, 0 failed, 1 skipped'
+endif
 
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
@@ -352,7 +395,8 @@ clean:
 	rm -rf $(BUILD)/docs/html $(BUILD)/docs/man
 	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
 	  $(EXAMPLES) $(SUITE) $(ALONE) $(BUILD)/tests/cuda_soak $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
-	@for d in /obj/tests /obj /examples /tests /bench /docs ''; do \
+	rm -f $(FUZZ_BIN) $(FUZZ_DIR)/*.o $(FUZZ_DIR)/*.d
+	@for d in /obj/tests /obj /examples /tests /bench /docs /fuzz ''; do \
 	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
 
 help:
@@ -364,6 +408,8 @@ help:
 	@echo 'make test-slow      the same with the tests that take minutes or gigabytes'
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
+	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
+	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
 	@echo 'make soak           mixed operations on four streams of a GPU for SECONDS=600'
 	@echo 'make coverage       branch coverage of gpured.h by the tests (clang)'
 	@echo 'make mutate         changes gpured.h in small ways and counts what the tests notice;'

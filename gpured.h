@@ -5527,15 +5527,18 @@ GPURED__FUNC int gpured__detect_level(void) {
 #endif
 }
 
-/* The level in use. Several threads may find it out at once: they find the same. */
+/* The level in use, or -1 before it is known. Of the whole file, so that a test which is compiled
+ * together with the implementation can go through the levels in one process. */
+static int gpured__level_in_use = -1;
+
+/* Several threads may find the level out at once: they find the same. */
 GPURED__FUNC const gpured__level *gpured__get_level(void) {
-  static int cached = -1;
   int level, i, count = (int)(sizeof gpured__levels / sizeof *gpured__levels);
   const char *wanted;
 #if GPURED__GNU
-  level = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+  level = __atomic_load_n(&gpured__level_in_use, __ATOMIC_RELAXED);
 #else
-  level = cached;
+  level = gpured__level_in_use;
 #endif
   if (level >= 0) return &gpured__levels[level];
   level = gpured__detect_level();
@@ -5543,9 +5546,9 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
   for (i = 0; wanted && i < count && i <= level; ++i)
     if (strcmp(wanted, gpured__levels[i].name) == 0) level = i;
 #if GPURED__GNU
-  __atomic_store_n(&cached, level, __ATOMIC_RELAXED);
+  __atomic_store_n(&gpured__level_in_use, level, __ATOMIC_RELAXED);
 #else
-  cached = level;
+  gpured__level_in_use = level;
 #endif
   return &gpured__levels[level];
 }

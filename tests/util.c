@@ -112,29 +112,42 @@ static void set_strides(gpured_tensor *t, layout how, uint64_t *state) {
   }
 }
 
-static box make_box(int dtype, int ndim, const int64_t *shape, layout how, uint64_t seed,
-                    int output) {
+box box_strided(int dtype, int ndim, const int64_t *shape, const int64_t *strides, size_t before,
+                int output) {
   box b;
-  size_t size = size_of(dtype), before = GUARD;
+  size_t size = size_of(dtype);
   int64_t low = 0, high = 0;
   int i;
   memset(&b, 0, sizeof b);
   b.t.dtype = (int32_t)dtype;
   b.t.device = GPURED_CPU;
   b.t.ndim = ndim;
-  for (i = 0; i < ndim; ++i) b.t.shape[i] = shape[i];
-  set_strides(&b.t, how, &seed);
   for (i = 0; i < ndim; ++i) {
-    int64_t reach = (shape[i] > 0 ? shape[i] - 1 : 0) * b.t.strides[i];
+    int64_t reach = (shape[i] > 0 ? shape[i] - 1 : 0) * strides[i];
     *(reach < 0 ? &low : &high) += reach;
+    b.t.shape[i] = shape[i];
+    b.t.strides[i] = strides[i];
   }
-  if (how == LAYOUT_RANDOM || how == LAYOUT_ZERO) before += size * (size_t)random_in(&seed, 0, 15);
+  before = GUARD + size * before;
   b.bytes = before + size * (size_t)(high - low + 1) + (output ? GUARD : 0);
   b.pattern = output ? 0xa5 : 0xff;
   b.memory = (unsigned char *)allocate(b.bytes);
   memset(b.memory, b.pattern, b.bytes);
   b.t.data = b.memory + before + size * (size_t)-low;
   return b;
+}
+
+static box make_box(int dtype, int ndim, const int64_t *shape, layout how, uint64_t seed,
+                    int output) {
+  gpured_tensor t;
+  size_t before = 0;
+  int i;
+  memset(&t, 0, sizeof t);
+  t.ndim = ndim;
+  for (i = 0; i < ndim; ++i) t.shape[i] = shape[i];
+  set_strides(&t, how, &seed);
+  if (how == LAYOUT_RANDOM || how == LAYOUT_ZERO) before = (size_t)random_in(&seed, 0, 15);
+  return box_strided(dtype, ndim, shape, t.strides, before, output);
 }
 
 box box_input(int dtype, int ndim, const int64_t *shape, layout how, uint64_t seed) {
@@ -321,10 +334,10 @@ void expect_same(const box *b, const gpured_tensor *want, const char *what) {
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 const char *text(const char *format, ...) {
-  static char texts[8][512];
+  static char texts[16][512];
   static int turn;
   va_list args;
-  turn = (turn + 1) % 8;
+  turn = (turn + 1) % 16;
   va_start(args, format);
   vsnprintf(texts[turn], sizeof texts[turn], format, args);
   va_end(args);

@@ -58,6 +58,10 @@ typedef struct box {
 
 box box_input(int dtype, int ndim, const int64_t *shape, layout how, uint64_t seed);
 box box_output(int dtype, int ndim, const int64_t *shape, layout how, uint64_t seed);
+/* The same with strides that are given, and so many elements between the memory's start and the
+ * lowest element. */
+box box_strided(int dtype, int ndim, const int64_t *shape, const int64_t *strides, size_t before,
+                int output);
 /* An input that holds the data (kind, seed) of gen.h. */
 box box_filled(int dtype, int ndim, const int64_t *shape, layout how, int kind, uint64_t seed);
 void box_free(box *b);
@@ -92,7 +96,7 @@ int64_t first_difference(const gpured_tensor *a, const gpured_tensor *b);
  */
 void expect_same(const box *b, const gpured_tensor *want, const char *what);
 
-/* The dtype, shape and strides of a tensor as text; valid until the eighth call after it. */
+/* The dtype, shape and strides of a tensor as text; valid until the sixteenth text after it. */
 const char *describe(const gpured_tensor *t);
 /* printf into such a text. */
 #if defined(__GNUC__)
