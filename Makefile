@@ -19,7 +19,7 @@ INSTALL    ?= install
 DOXYGEN    ?= doxygen
 PARTS      ?= suite golden npy examples build docs
 
-.PHONY: all lib test test-slow check-golden test-qemu fuzz soak demo bench plots docs install \
+.PHONY: all lib test test-slow check-golden test-qemu fuzz fuzz-cuda soak demo bench plots docs install \
   install-tools uninstall clean help format-check
 .PHONY: coverage mutate lint
 .DELETE_ON_ERROR:
@@ -259,6 +259,15 @@ $(FUZZ_BIN): %: %.o $(FUZZ_OBJ)
 
 -include $(wildcard $(FUZZ_DIR)/*.d)
 
+# The same cases on a GPU, without libFuzzer: RUNS of them for each call.
+RUNS        ?= 100000
+FUZZ_CUDA   := $(if $(HAVE_CUDA),$(patsubst %,$(FUZZ_DIR)/fuzz_cuda_%,reduce scan gemm_reduce_ex))
+FUZZ_COMMON := $(wildcard tests/fuzz/cuda_main.c tests/fuzz/fuzz.c tests/fuzz/impl.c) \
+               tests/util.c tests/oracle.c
+$(FUZZ_CUDA): $(FUZZ_DIR)/fuzz_cuda_%: tests/fuzz/fuzz_%.c $(FUZZ_COMMON) $(CUDA_OBJ) $(FLAGS)
+	@mkdir -p $(@D)
+	$(TEST_CC) -DGPURED_CUDA -DGPURED_NO_SIMD $(filter %.c %.o,$^) $(LDFLAGS) $(LIBS) -o $@
+
 # --- running -----------------------------------------------------------------------------------------
 # Each part prints what it does and ends with "N passed, N failed, N skipped"; run.sh adds them up.
 # TESTFLAGS go to the suite: parts of test names, --list, --slow.
@@ -319,6 +328,10 @@ else
 fuzz:
 	@echo 'SKIP fuzz: $(FUZZ_CC) has no libFuzzer'; echo '0 passed, 0 failed, 1 skipped'
 endif
+
+fuzz-cuda: $(FUZZ_CUDA)
+	@sh tests/build/run.sh $(if $(FUZZ_CUDA),$(FUZZ_CUDA:%='% $(RUNS)'),\
+	  'echo SKIP fuzz-cuda: the CUDA backend is not built in; echo 0 passed, 0 failed, 1 skipped')
 
 demo: $(BUILD)/examples/demo
 	@$(BUILD)/examples/demo examples/data
@@ -394,7 +407,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD)/docs/html $(BUILD)/docs/man
 	rm -f $(LIB_A) $(LIB_SO) $(BUILD)/$(SONAME) $(BUILD)/libgpured.so $(FLAGS) \
-	  $(EXAMPLES) $(SUITE) $(ALONE) $(BUILD)/tests/cuda_soak $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
+	  $(EXAMPLES) $(SUITE) $(ALONE) $(FUZZ_CUDA) $(BUILD)/tests/cuda_soak $(BENCH) $(BUILD)/bench/gpured-bench-cuda $(BUILD)/obj/*.o $(BUILD)/obj/*.d $(BUILD)/obj/tests/*.o
 	rm -f $(FUZZ_BIN) $(FUZZ_DIR)/*.o $(FUZZ_DIR)/*.d
 	@for d in /obj/tests /obj /examples /tests /bench /docs /fuzz ''; do \
 	  if [ -d $(BUILD)$$d ]; then rmdir $(BUILD)$$d 2>/dev/null || :; fi; done
@@ -410,6 +423,7 @@ help:
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
 	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
+	@echo 'make fuzz-cuda      RUNS=100000 random cases of each call on a GPU against the oracle'
 	@echo 'make soak           mixed operations on four streams of a GPU for SECONDS=600'
 	@echo 'make coverage       branch coverage of gpured.h by the tests (clang)'
 	@echo 'make mutate         changes gpured.h in small ways and counts what the tests notice;'

@@ -218,6 +218,8 @@ static void hook_dealloc(void *user, void *p, size_t bytes, void *stream) {
   free(p);
 }
 
+int32_t fuzz_backend = GPURED_BACKEND_AUTO;
+
 void take_setting(fuzz_bytes *in, fuzz_setting *s, int acc, int ddof) {
   static const int several[] = {2, 3, 4, 7, 0};
   int threads = 1;
@@ -233,6 +235,10 @@ void take_setting(fuzz_bytes *in, fuzz_setting *s, int acc, int ddof) {
   s->o.acc_dtype = acc;
   s->o.ddof = ddof;
   s->level_name = fuzz_set_paths(s->level, threads != 1);
+  if (fuzz_backend != GPURED_BACKEND_CUDA) return;
+  s->o.backend = fuzz_backend;
+  s->o.precision = GPURED_PRECISION_STRICT;
+  s->source = FROM_MALLOC; /* the tensors are the host's: the device's memory is not the caller's */
 }
 
 const char *setting_text(const fuzz_setting *s) {

@@ -47,6 +47,9 @@ typedef struct fuzz_setting {
   void *space;                 /* an exact or small workspace */
 } fuzz_setting;
 
+/* Who works: the CPU, but for the programs of cuda_main.c. */
+extern int32_t fuzz_backend;
+
 void take_setting(fuzz_bytes *in, fuzz_setting *s, int acc, int ddof);
 const char *setting_text(const fuzz_setting *s);
 /* Between these two the setting holds. `bytes` is what the workspace query said. */
