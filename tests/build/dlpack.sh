@@ -1,7 +1,6 @@
 #!/bin/sh
-# gpured_from_dlpack() against the dlpack.h that CPPFLAGS or the system has: clean under strict warnings
-# in each language, with what dlpack.c checks. Without one, the header alone is compiled with a name
-# for it that does not exist, which must be looked for.
+# gpured_from_dlpack() against the dlpack.h that CPPFLAGS or the system has: clean under strict
+# warnings in each language, and what dlpack.c checks.
 . tests/build/lib.sh
 warnings='-Wall -Wextra -Wconversion -Wsign-conversion -pedantic -Werror'
 dlpack=tests/build/dlpack.c

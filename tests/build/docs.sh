@@ -11,11 +11,12 @@ sed -n 's/^[A-Za-z_ ]*GPURED_API [^(]*[ *]\(gpured_[a-z0-9_]*\)(.*/\1/p
   grep -v __ | sort -u >"$scratch/declared"
 tr -s ' \n' '  ' <gpured.h >"$scratch/flat"
 
-# ---- gpured(3) --------------------------------------------------------------------------------------
+# ---- gpured(3) ---------------------------------------------------------------------------------
 if has_man; then
   LC_ALL=C.UTF-8 MANWIDTH=1000 man --warnings=w -l $page >"$scratch/page" 2>"$scratch/log"
   same 'gpured(3): warnings' '' "$(cat "$scratch/log")"
-  sed -n '/^SYNOPSIS/,/^DESCRIPTION/s/^ *\(gpured_[a-z_]*(.*)\);$/\1/p' "$scratch/page" >"$scratch/fns"
+  sed -n '/^SYNOPSIS/,/^DESCRIPTION/s/^ *\(gpured_[a-z_]*(.*)\);$/\1/p' "$scratch/page" \
+    >"$scratch/fns"
   same 'gpured(3): more than 9 functions in the synopsis' yes \
     "$([ "$(wc -l <"$scratch/fns")" -gt 9 ] && echo yes)"
   while IFS= read -r function; do
@@ -30,21 +31,31 @@ same 'functions that gpured(3) does not name' '' \
   "$(sed 's/_f64$/_f32/' "$scratch/declared" | sort -u | while read -r f; do
     grep -q -e "^\.Fn $f\( \|\$\)" -e "^\.Fo $f\$" $page || echo "$f"; done)"
 
+sed -n '/^typedef enum gpured_\(op\|dtype\|status\) {/,/^}/s/^  GPURED_\([A-Z0-9_]*\) = .*/\1/p' \
+  gpured.h >"$scratch/values"
+same 'more than 30 operations, types and statuses' yes \
+  "$([ "$(wc -l <"$scratch/values")" -gt 30 ] && echo yes)"
+same 'operations, types and statuses that gpured(3) does not name' '' \
+  "$(while read -r value; do
+    grep -q -w -e "$value" -e "GPURED_$value" $page || echo "$value"; done <"$scratch/values")"
+
 awk '/^\.Ed/ { exit } on; /^\.Bd/ { on = 1 }' $page | sed 's/\\e/\\/g' >"$scratch/main.c"
 check 'gpured(3): its example' $CC -std=c99 -Wall -Wextra -pedantic -Werror $CPPFLAGS -I. \
   "$scratch/main.c" $link -o "$scratch/main"
 same 'gpured(3): its example prints' "$(sed -n 's/^\.Ql \(.*\) \.$/\1/p' $page)" \
   "$(LD_LIBRARY_PATH=$BUILD "$scratch/main" 2>&1)"
 
-# ---- the examples of the header ---------------------------------------------------------------------
+# ---- the examples of the header ----------------------------------------------------------------
 # Each becomes a function that returns the status it ends with.
 { printf '#include <stdlib.h>\n#include "gpured.h"\n'
   awk '/@endcode/ && on { print "  return status;\n}"; on = 0 }
     on { sub(/^ \* ?/, ""); print }
     /@code/ { printf "static gpured_status example%d(void) {\n", ++n; on = 1 }
-    END { print "int main(void) {"; for (i = 1; i <= n; ++i) print "  if (example" i "()) return " i ";"
+    END { print "int main(void) {"
+      for (i = 1; i <= n; ++i) print "  if (example" i "()) return " i ";"
       print "  return 0;\n}" }' gpured.h; } >"$scratch/examples.c"
-same 'examples in gpured.h' yes "$([ "$(grep -c '^static' "$scratch/examples.c")" -ge 7 ] && echo yes)"
+same 'more than 7 examples in gpured.h' yes \
+  "$([ "$(grep -c '^static' "$scratch/examples.c")" -gt 7 ] && echo yes)"
 check 'the examples in gpured.h' $CC -std=c99 -Wall -Wextra -pedantic -Werror \
   -Wno-unused-variable -Wno-unused-but-set-variable $CPPFLAGS -I. "$scratch/examples.c" $link \
   -o "$scratch/examples"
@@ -52,7 +63,8 @@ check 'the examples in gpured.h run' env LD_LIBRARY_PATH="$BUILD" "$scratch/exam
 
 # Doxygen before 1.9.6 does not miss the comment of an enumerator.
 enumerators() {
-  awk '/^  GPURED_[A-Z0-9][A-Z0-9_]* = / && !/\/\*\*</ && last !~ /^ +(\/\*\*|\*) .*\*\/$/ { print $1 }
+  awk '/^  GPURED_[A-Z0-9][A-Z0-9_]* = / && !/\/\*\*</ &&
+      last !~ /^ +(\/\*\*|\*) .*\*\/$/ { print $1 }
     { last = $0 }'
 }
 same 'enumerators without a comment' '' "$(enumerators <gpured.h)"
@@ -60,7 +72,7 @@ same 'enumerators without a comment, when there are some' 'GPURED_OK GPURED_BF16
   "$(sed 's|/\*\* Done. \*/||; s|\(GPURED_BF16 = 4,\).*|\1|' gpured.h | enumerators | tr '\n' ' ' |
     sed 's/ $//')"
 
-# ---- make docs --------------------------------------------------------------------------------------
+# ---- make docs ---------------------------------------------------------------------------------
 mk() { $MAKE -s --no-print-directory docs "$@"; }
 refuses 'make docs without Doxygen' 'is not there' mk DOXYGEN=no-such-doxygen BUILD="$out"
 if ! command -v "${DOXYGEN:-doxygen}" >/dev/null; then skip 'make docs: no Doxygen'; finish; fi
