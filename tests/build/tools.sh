@@ -28,7 +28,7 @@ same 'operations in the help' 17 "$(echo "$ops" | grep -c '')"
 for op in $ops; do
   same "the page names $op" yes "$(grep -q -w -e "$op" "$scratch/page" && echo yes)"
 done
-if ! command -v man >/dev/null || ! command -v groff >/dev/null; then
+if ! has_man || ! command -v groff >/dev/null; then
   skip 'the page as man shows it: no man or groff'
 elif ! MANWIDTH=80 man -l "$page" >"$scratch/shown" 2>/dev/null || [ ! -s "$scratch/shown" ]; then
   skip 'the page as man shows it: this man does not show files'
