@@ -135,7 +135,7 @@ ifeq ($(HAVE_CUDA),1)
   LIBS       += -L$(CUDALIBDIR) $(CUDA_LIBS)
   TEST_CUDA  := -DTEST_CUDA -isystem $(CUDADIR)/include
   # The suite stands between the backend and the runtime, whose functions can then be made to fail.
-  WRAPPED    := $(shell sed -n 's/^WRAP[_A-Z]*(\(cuda[A-Za-z]*\),.*/\1/p' tests/test_cuda_host.c)
+  WRAPPED    := $(shell sed -n 's/^WRAP[_A-Z]*.\(cuda[A-Za-z]*\),.*/\1/p' tests/test_cuda_host.c)
   SUITE_LD   := $(WRAPPED:%=-Wl,--wrap=%)
 endif
 LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)

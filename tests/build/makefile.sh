@@ -38,6 +38,11 @@ refuses 'CUDA=yes' 'CUDA=yes: must be' mk all CUDA=yes
 refuses 'WERROR=x' 'WERROR=x: must be' mk all WERROR=x
 refuses 'OPENMP=1 without OpenMP' 'OPENMP=1: ' mk all OPENMP=1 CC=false
 [ -f gpured_cuda.cu ] || refuses 'CUDA=1 without its file' 'gpured_cuda.cu is not' mk all CUDA=1
+if [ -f gpured_cuda.cu ] && command -v "${NVCC:-nvcc}" >/dev/null; then
+  same 'CUDA=1 compiles the backend' 1 "$(mk -n all CUDA=1 | grep -c -e '-c gpured_cuda.cu')"
+else
+  skip 'CUDA=1: no nvcc'
+fi
 same 'version of the file name' "$VERSION" \
   "$(cd "$out" && ls libgpured.so.*.*.* | sed 's/libgpured.so.//')"
 for target in '\[all\]' test test-slow check-golden demo bench plots docs install install-tools \
