@@ -435,7 +435,7 @@ static int apply_option(request *r, const option_info *o, const char *value) {
 
 /* Takes the option at argv[*i], and its value from "--name=value" or from the next argument. */
 static int parse_option(request *r, int argc, char **argv, int *i) {
-  const char *text = argv[*i], *equals = strchr(text, '='), *value = NULL;
+  const char *text = argv[*i], *equals = strchr(text, '='), *value = "";
   const size_t length = equals ? (size_t)(equals - text) : strlen(text);
   size_t k;
   for (k = 0; k < sizeof OPTIONS / sizeof *OPTIONS; ++k) {

@@ -13,6 +13,7 @@ missing there, or listed without need, is a failure, and so is a total below --l
 line is "N passed, N failed, N skipped": branches taken, failures, and branches with a reason.
 """
 import argparse
+import fnmatch
 import json
 import os
 import re
@@ -60,16 +61,25 @@ def read_branches(export):
 
 
 def read_known():
-    """{(function, condition, outcome): reason} from lines "function # outcome # condition # reason"."""
-    known = {}
+    """[function, outcome, condition, reason] from lines "function # outcome # condition # reason"."""
+    known = []
     with open(KNOWN, encoding='utf-8') as f:
         for line in f:
             if line.strip() and not line.startswith('#'):
                 fields = [field.strip() for field in line.split(' # ')]
-                if len(fields) != 4 or fields[1] not in ('true', 'false'):
-                    sys.exit('coverage.py: not "function # true|false # condition # reason": ' + line)
-                known[(fields[0], fields[2], fields[1])] = fields[3]
+                if len(fields) != 4 or fields[1] not in ('true', 'false', '*'):
+                    sys.exit('coverage.py: not "function # true|false|* # condition # reason": ' + line)
+                known.append(fields)
     return known
+
+
+def find_known(known, function, outcome, condition):
+    """The number of the entry for a branch, or -1."""
+    for i, entry in enumerate(known):
+        if (fnmatch.fnmatchcase(function, entry[0]) and entry[1] in ('*', outcome) and
+                entry[2] in ('*', condition)):
+            return i
+    return -1
 
 
 def main(argv):
@@ -87,17 +97,18 @@ def main(argv):
             if times > 0:
                 counts[1] += 1
                 continue
-            key = (entry[2], spelled(lines, place), outcome)
-            if key in known:
+            condition = spelled(lines, place)
+            found = find_known(known, entry[2], outcome, condition)
+            if found >= 0:
                 counts[2] += 1
-                used.add(key)
+                used.add(found)
             else:
                 failures += 1
-                print('FAIL gpured.h:%d: never %s: %s in %s' % (place[0], outcome, key[1], key[0]))
-    for key in sorted(set(known) - used):
+                print('FAIL gpured.h:%d: never %s: %s in %s' %
+                      (place[0], outcome, condition, entry[2]))
+    for i in sorted(set(range(len(known))) - used):
         failures += 1
-        print('FAIL %s: listed without need: %s is %s in %s' % (os.path.basename(KNOWN), key[1], key[2],
-                                                               key[0]))
+        print('FAIL %s: listed without need: %s' % (os.path.basename(KNOWN), ' # '.join(known[i])))
     print('section  branches     taken  reasoned   percent')
     for section in sorted(table):
         total, taken, reasoned = table[section]
