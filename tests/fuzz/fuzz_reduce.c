@@ -42,7 +42,7 @@ static int64_t reduced_extent(const reduce_case *c) {
 
 /* What the call must say, unless memory overlaps. */
 static gpured_status right_status(const reduce_case *c) {
-  if (is_arg(c->op) && reduced_extent(c) == 0) return GPURED_ERR_SHAPE;
+  if (is_arg(c->op) && reduced_extent(c) == 0 && gen_count(&c->out.t) > 0) return GPURED_ERR_SHAPE;
   return strides_in_order(&c->out.t) || gen_count(&c->out.t) == 0 ? GPURED_OK : GPURED_ERR_ALIAS;
 }
 
