@@ -19,10 +19,14 @@ static char current[2048];
 /* What the sanitizers call when they have something to report. */
 void __asan_on_error(void);
 void __ubsan_on_report(void);
+const char *__lsan_default_suppressions(void);
 
 static void print_case(void) { fprintf(stderr, "case: %s\n", current); }
 void __asan_on_error(void) { print_case(); }
 void __ubsan_on_report(void) { print_case(); }
+
+/* The OpenMP library keeps what it has of its threads. */
+const char *__lsan_default_suppressions(void) { return "leak:libomp\n"; }
 
 void case_is(const char *format, ...) {
   static int print = -1;

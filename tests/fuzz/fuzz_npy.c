@@ -1,11 +1,12 @@
-/* The .npy reader of examples/npy_io.h with any bytes for a file: it must refuse the file in one line
- * or read it, alike from a file and from a pipe, and what it has read must survive being written. */
-#define _GNU_SOURCE /* fopencookie() */
+/* The .npy readers of examples/npy_io.h and npy_map.h with any bytes for a file: they must refuse the
+ * file in one line or read it, alike from a stream, from a pipe and as a map, whole and in pieces; and
+ * what was read must survive being written. */
+#define _GNU_SOURCE /* fopencookie(), memfd_create() */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../examples/npy_io.h"
+#include "../../examples/npy_map.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -73,6 +74,38 @@ static void check_written(const npy_array *a) {
   free(bytes);
 }
 
+/* The bytes as a file, whose name is in `path`. */
+static void make_file(const uint8_t *data, size_t size, char *path) {
+  static int fd = -1;
+  if (fd < 0) fd = memfd_create("npy", 0);
+  if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size) abort();
+  snprintf(path, 64, "/proc/self/fd/%d", fd);
+}
+
+/* The mapped file has the elements that a stream has, asked for at once or in two pieces. */
+static void check_map(const uint8_t *data, size_t size, const npy_array *a, const char *refused) {
+  char path[64], err[256] = "";
+  const size_t bytes = refused ? 0 : bytes_of(a);
+  npy_source s;
+  void *piece;
+  make_file(data, size, path);
+  if (refused) {
+    CHECK(npy_open_source(path, &s, err, sizeof err) == 1, "mapped, but '%s' from a stream",
+          refused);
+    CHECK(strcmp(strchr(err, ':'), strchr(refused, ':')) == 0, "'%s', as a map '%s'", refused, err);
+  } else {
+    CHECK(npy_open_source(path, &s, err, sizeof err) == 0, "not mapped: %s", err);
+    CHECK(s.count == (size_t)gen_count(&a->t), "%zu elements in the map", s.count);
+    piece = npy_piece(&s, 0, s.count, err, sizeof err);
+    CHECK(piece && memcmp(piece, a->data, bytes) == 0, "another value in the map");
+    piece = npy_piece(&s, s.count / 2, s.count - s.count / 2, err, sizeof err);
+    CHECK(piece && memcmp(piece, (char *)a->data + s.count / 2 * npy__carrier_size(a->kind),
+                          bytes - s.count / 2 * npy__carrier_size(a->kind)) == 0,
+          "another value in the second half of the map");
+  }
+  npy_close_source(&s);
+}
+
 static void check_array(const npy_array *a, size_t size) {
   CHECK(a->data != NULL && a->t.data == a->data, "read, but no data");
   CHECK(bytes_of(a) <= 2 * size, "%zu bytes of data from a file of %zu", bytes_of(a), size);
@@ -91,11 +124,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (failed) {
     check_message(err);
     check_message(pipe_err);
+    CHECK(strcmp(err, pipe_err) == 0 || strstr(err, "truncated") || strstr(err, "follow"),
+          "from a file '%s', from a pipe '%s'", err, pipe_err);
     CHECK(a.data == NULL && b.data == NULL, "refused, but there is data");
+    check_map(data, size, &a, err);
     return 0;
   }
   check_array(&a, size);
   check_same(&a, &b);
+  check_map(data, size, &a, NULL);
   npy_free(&a);
   npy_free(&b);
   return 0;
