@@ -1182,7 +1182,8 @@ GPURED__FUNC int gpured__overlap(const gpured_tensor *a, const gpured_tensor *b)
   uintptr_t pa = (uintptr_t)a->data, pb = (uintptr_t)b->data;
   int64_t step;
   int i, side;
-  if (a->device != b->device || a->device_id != b->device_id) return 0;
+  if (a->device != b->device) return 0;
+  if (a->device != GPURED_CPU && a->device_id != b->device_id) return 0; /* the host is one */
   if (gpured__extent(a, &sa) || gpured__extent(b, &sb)) return 1;
   if (pa + (uintptr_t)sa.hi <= pb + (uintptr_t)sb.lo ||
       pb + (uintptr_t)sb.hi <= pa + (uintptr_t)sa.lo)
@@ -6529,7 +6530,7 @@ GPURED__FUNC void gpured__scan_set_empty(gpured__scan_job *job) {
   uint64_t integer;
   gpured__empty_value(p, &integer, &real);
   if (p->fetch == GPURED__BIAS) integer ^= (uint64_t)1 << 63;
-  if (p->acc == GPURED__U64 && p->kernel != GPURED__LSE)
+  if (p->acc == GPURED__U64)
     memcpy(&value, &integer, sizeof integer);
   else
     job->k->fetch(&value, &real, GPURED_F64, 0, 1, GPURED__PLAIN);
@@ -6572,8 +6573,7 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
   const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0),
                      *along = strips ? across : p->line;
   const size_t size = gpured__dtype_size(p->out_dtype);
-  const int native = gpured__is_native(p) && size == job->k->size &&
-                     gpured__is_float(p->out_dtype) == (p->acc != GPURED__U64);
+  const int native = gpured__is_native(p) && size == job->k->size;
   job->direct = native && p->kernel != GPURED__LSE && along->stride[GPURED__IN] == 1 &&
                 along->stride[GPURED__OUT] == 1;
   job->packed = p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1 &&
@@ -6654,8 +6654,8 @@ GPURED__FUNC int gpured__gemm_has_op(int op) {
  * operand `which`. Extents of 1 repeat; `exact` forbids that, for outputs. */
 GPURED__FUNC gpured_status gpured__gemm_batch(gpured__gemm_plan *p, const gpured_tensor *t,
                                               int matrix, int which, int exact) {
-  int i, own = t->ndim - matrix, skip = p->batch_count - own;
-  if (own < 0 || skip < 0 || (exact && skip != 0)) return GPURED_ERR_SHAPE;
+  int i, skip = p->batch_count - (t->ndim - matrix);
+  if (skip < 0) return GPURED_ERR_SHAPE;
   for (i = 0; i < p->batch_count; ++i) {
     p->batch[i].stride[which] = 0;
     if (i < skip) continue;
@@ -6850,7 +6850,7 @@ enum { GPURED__AHEAD_BYTES = 256 * 1024 }; /* of an item that is fetched before 
 GPURED__FUNC size_t gpured__reserve(size_t *total, double count, size_t size) {
   size_t at = *total;
   double bytes = count * (double)size;
-  if (*total == SIZE_MAX || bytes > (double)(SIZE_MAX / 4)) {
+  if (*total == SIZE_MAX || (double)*total + bytes > (double)(SIZE_MAX / 4)) {
     *total = SIZE_MAX;
     return 0;
   }

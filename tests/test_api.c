@@ -161,6 +161,9 @@ static void test_rows_and_columns(gpured_backend backend) {
   y = 1;
   CHECK(gpured_sum_rows_f32(NULL, 1, 0, &y) == GPURED_OK && same_float(y, 0),
         "the sum of an empty row");
+  CHECK(gpured_sum_rows_f32(&x, SIZE_MAX, 1, &y) == GPURED_ERR_OVERFLOW, "too many rows");
+  CHECK(gpured_sum_cols_f32(&x, 1, SIZE_MAX, &y) == GPURED_ERR_OVERFLOW, "too many columns");
+  CHECK(gpured_cumsum_f32(&x, &y, SIZE_MAX) == GPURED_ERR_OVERFLOW, "too long a line");
   CHECK(isnan(gpured_sum_f32(&x, (size_t)-1)), "a length beyond int64_t");
 }
 

@@ -226,6 +226,8 @@ static void test_null(gpured_backend backend) {
   CASE(EX, GPURED_ERR_ARG, BLIND, x.results[0].out.data = NULL);
   CASE(EX, GPURED_ERR_ARG, BLIND, x.results[1].out.data = NULL);
   CASE(EX, GPURED_ERR_ARG, BLIND, x.results[1].out.data = (char *)x.results[1].out.data + 4);
+  CASE(SCAN, GPURED_ERR_ARG, BLIND, x.flags = GPURED_SCAN_REVERSE; x.in.data = NULL);
+  CASE(SCAN, GPURED_ERR_ARG, BLIND, x.flags = GPURED_SCAN_REVERSE; x.out.data = NULL);
 }
 
 static void test_null_bytes(gpured_backend backend) {
@@ -257,6 +259,8 @@ static void test_enumerations(gpured_backend backend) {
       CASE(kind, GPURED_ERR_ARG, SAME, x.in.device = no_device[i]);
       CASE(kind, GPURED_ERR_ARG, SAME, result(&x)->device = no_device[i]);
     }
+    CASE(kind, GPURED_ERR_ARG, SAME, x.in.device_id = -1);
+    CASE(kind, GPURED_ERR_ARG, SAME, result(&x)->device_id = INT_MIN);
     for (i = 0; i < COUNT(no_choice); ++i) {
       CASE(kind, GPURED_ERR_ARG, SAME, x.options.backend = no_choice[i]);
       CASE(kind, GPURED_ERR_ARG, SAME, x.options.precision = no_choice[i]);
@@ -391,6 +395,13 @@ static void test_shapes_gemm(gpured_backend backend) {
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.shape[0] = 3);
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.shape[1] = 4);
   CASE(EX, GPURED_ERR_SHAPE, SAME, x.bias_n.ndim = 3; x.bias_n.shape[2] = 5);
+  /* a reduced axis that is kept, but not with extent 1 */
+  CASE(GEMM, GPURED_ERR_SHAPE, SAME, x.out = view(OUT, GPURED_F32, 3, 2, 2, 5));
+  /* no rows to find an index among, but no columns or no items either */
+  CASE(GEMM, GPURED_OK, SAME, x.op = GPURED_ARGMAX; x.in.shape[1] = x.b.shape[2] = 0;
+       x.out = view(OUT, GPURED_I64, 2, 2, 0, 0));
+  CASE(GEMM, GPURED_OK, SAME, x.op = GPURED_ARGMAX; x.in.shape[1] = 0;
+       x.in.shape[0] = x.b.shape[0] = 0; x.out = view(OUT, GPURED_I64, 2, 0, 5, 0));
 }
 
 static void test_overflow(gpured_backend backend) {
@@ -406,6 +417,13 @@ static void test_overflow(gpured_backend backend) {
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.strides[1] = INT64_MAX / 4);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME,
          x.in.strides[0] = x.in.strides[1] = x.in.strides[2] = INT64_MAX / 20);
+    /* strides that are allowed: times the extent they leave int64_t; they reach too far alone; they
+     * do so together */
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = big;
+         x.in.strides[0] = (int64_t)1 << 50);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = 9; x.in.strides[0] = (int64_t)1 << 57);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = x.in.shape[1] = 4;
+         x.in.strides[0] = (int64_t)1 << 57; x.in.strides[1] = -((int64_t)1 << 57));
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[0] = INT64_MAX);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, result(&x)->strides[1] = INT64_MIN);
   }
@@ -420,6 +438,31 @@ static void test_overflow(gpured_backend backend) {
        x.in.strides[1] = 0; x.in.shape[1] = (int64_t)INT32_MAX + 1);
 }
 
+/* Parts of a workspace that each fit, but whose sum is 2^64, which would pass for nothing: for 2^56
+ * items 8 + 8 doubles for the biases, 7 + 1 + 8 for the short road. A query, as there is no memory for
+ * such an output. */
+static void test_overflow_sum(gpured_backend unused) {
+  const gpured_backend backend = GPURED_BACKEND_CPU;
+  const int64_t items = (int64_t)1 << 56;
+  size_t bytes = 1;
+  int status;
+  args x;
+  (void)unused;
+  set_up(&x, EX, backend);
+  x.options.acc_dtype = GPURED_F64;
+  x.in = view(IN, GPURED_F16, 3, items, 8, 7);
+  x.in.strides[0] = 0;
+  x.b = view(SECOND, GPURED_F16, 3, 1, 7, 8);
+  x.bias_m = view(BIAS_M, GPURED_F32, 1, 8, 0, 0);
+  x.bias_n = view(BIAS_N, GPURED_F32, 1, 8, 0, 0);
+  x.results[0].out = view(OUT, GPURED_F16, 2, items, 8, 0);
+  x.gemm.count = 1;
+  x.gemm.c = NULL;
+  status = (int)query(&x, &bytes);
+  CHECK(status == GPURED_ERR_OVERFLOW && bytes == 0, "status %d, %.0f bytes", status,
+        (double)bytes);
+}
+
 /* Workspace beyond size_t: the norms of 2^40 rows for each of 2^40 items, which strides of 0 make
  * possible. */
 static void test_overflow_workspace(gpured_backend backend) {
@@ -431,6 +474,10 @@ static void test_overflow_workspace(gpured_backend backend) {
        x.results[0].out = view(OUT, GPURED_F32, 2, big, 1, 0));
   CASE(GEMM, GPURED_ERR_OVERFLOW, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I32;
        x.in.strides[1] = 0; x.in.shape[1] = (int64_t)INT32_MAX + 1);
+  /* a batch of 2^40 by 2^40 items, from operands that have 2^40 each */
+  CASE(GEMM, GPURED_ERR_OVERFLOW, SAME, x.in = x.b = view(IN, GPURED_F32, 3, 1, 1, 1);
+       x.in.ndim = x.b.ndim = 4; x.in.shape[3] = x.b.shape[3] = 1; memset(x.in.strides, 0, 32);
+       memset(x.b.strides, 0, 32); x.in.shape[0] = x.b.shape[1] = big);
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */
@@ -498,6 +545,18 @@ static void test_combinations_gemm(gpured_backend backend) {
        x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL; x.results[0].op = GPURED_MEAN);
 }
 
+/* What is refused for its types, whatever else the call says. */
+static void test_types_ex(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind)
+    CASE(kind, GPURED_OK, SAME, x.options.acc_dtype = GPURED_F32);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = GPURED_I32;
+       x.results[0].out.dtype = GPURED_I32; x.gemm.form = GPURED_FORM_L2;
+       x.gemm.c = x.gemm.bias_m = x.gemm.bias_n = NULL);
+  CASE(EX, GPURED_ERR_UNSUPPORTED, SAME, x.in.dtype = x.b.dtype = GPURED_F64;
+       x.c.data = arena() + OUT2 + 1024); /* biases of f32 go with f16 and bf16 */
+}
+
 /* ---- overlap --------------------------------------------------------------------------------- */
 
 static void test_alias(gpured_backend backend) {
@@ -522,6 +581,11 @@ static void test_alias(gpured_backend backend) {
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F64);
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.dtype = GPURED_F16);
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.out.data = arena() + IN + 400; x.out.strides[1] = -5);
+  /* columns 0 to 2 of rows of six, and 4 to 6, of which the last is the next row's first */
+  CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.in = view(IN, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 3;
+       x.out = x.in; x.out.data = arena() + IN + 16);
+  /* the host is one place, whatever a tensor calls it */
+  CASE(REDUCE, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.device_id = 1);
 }
 
 static void test_alias_ex(gpured_backend backend) {
@@ -552,6 +616,12 @@ static void test_no_alias(gpured_backend backend) {
        x.out = view(IN + 20, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
   CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN + 4, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 5;
        x.out = view(IN, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
+  /* the same with an axis of one element, and with one that repeats */
+  CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 3, 1, 4, 6); x.in.shape[2] = 5;
+       x.axes = 5; x.out = view(IN + 20, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6);
+  CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 3, 3, 4, 6); x.in.shape[2] = 5;
+       x.in.strides[0] = 0; x.axes = 5; x.out = view(IN + 20, GPURED_F32, 1, 4, 0, 0);
+       x.out.strides[0] = 6);
   /* every other element scanned into those between, forward and backward */
   CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2;
        x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 4);
@@ -579,6 +649,8 @@ static void test_no_backend(gpured_backend unused) {
     CASE(kind, GPURED_ERR_NO_BACKEND, SAME, x.in.device = GPURED_CUDA_DEVICE);
     CASE(kind, GPURED_ERR_NO_BACKEND, SAME, result(&x)->device = GPURED_CUDA_DEVICE);
     CASE(kind, GPURED_ERR_NO_BACKEND, SAME, x.in.device = result(&x)->device = GPURED_CUDA_DEVICE);
+    CASE(kind, GPURED_ERR_NO_BACKEND, SAME, result(&x)->data = x.in.data;
+         x.in.device = result(&x)->device = GPURED_CUDA_DEVICE; result(&x)->device_id = 1);
   }
   CASE(GEMM, GPURED_ERR_NO_BACKEND, SAME, x.b.device = GPURED_CUDA_DEVICE);
   CASE(EX, GPURED_ERR_NO_BACKEND, SAME, x.c.device = GPURED_CUDA_DEVICE);
@@ -623,6 +695,18 @@ static void meter_dealloc(void *user, void *pointer, size_t bytes, void *stream)
   for (i = 0; i < 32; ++i) m->wrong += p[was + i] != 0xa5;
   m->live -= was;
   free(raw);
+}
+
+/* Options for memory that contradict themselves. */
+static void test_options_memory(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.alloc = meter_alloc);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.dealloc = meter_dealloc);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.workspace_bytes = 64);
+    CASE(kind, GPURED_ERR_ARG, SAME, x.options.workspace = arena() + OUT2 + 4096 + 4;
+         x.options.workspace_bytes = 64);
+  }
 }
 
 /* Calls that are large enough to want scratch memory. */
@@ -755,6 +839,229 @@ static void test_workspace(gpured_backend backend) {
     CHECK(wanted > 0, "no call wanted a workspace: nothing was tested");
 }
 
+/* ---- the short way --------------------------------------------------------------------------- */
+
+/* A small reduction of contiguous floats has a short way, which is open with default options alone.
+ * Whatever is unusual about a call, naming the CPU as backend must change nothing. */
+enum { SMALL_ROWS = 12, SMALL_COLS = 20, SMALL_CASES = 40 };
+
+/* Where the tensors are, and what they hold. */
+static void disturb_memory(args *x, int which) {
+  gpured_tensor *in = &x->in, *out = &x->out;
+  switch (which) {
+    case 1:
+      x->p_in = NULL;
+      break;
+    case 2:
+      x->p_out = NULL;
+      break;
+    case 3:
+      in->data = NULL;
+      break;
+    case 4:
+      out->data = NULL;
+      break;
+    case 5:
+      in->data = (char *)in->data + 2;
+      break;
+    case 6:
+      out->data = (char *)out->data + 2;
+      break;
+    case 7:
+      out->data = (char *)in->data + 4 * SMALL_COLS;
+      break;
+    case 8:
+      out->data = in->data;
+      break;
+    case 9:
+      out->dtype = in->dtype == GPURED_F32 ? GPURED_F64 : GPURED_F32;
+      break;
+    case 10:
+      in->dtype = out->dtype = GPURED_I32;
+      break;
+    case 11:
+      in->dtype = out->dtype = 11;
+      break;
+    case 12:
+      in->device = GPURED_CUDA_DEVICE;
+      break;
+    case 13:
+      out->device = GPURED_CUDA_DEVICE;
+      break;
+    case 14:
+      in->device_id = 1;
+      break;
+    case 15:
+      out->device_id = -1;
+      break;
+    default:
+      break;
+  }
+}
+
+/* Axes, extents and strides. */
+static void disturb_shape(args *x, int which) {
+  gpured_tensor *in = &x->in, *out = &x->out;
+  switch (which) {
+    case 16:
+      in->ndim = 0;
+      break;
+    case 17:
+      in->ndim = 3;
+      in->shape[2] = 1;
+      in->strides[2] = 1;
+      break;
+    case 18:
+      x->axes = 0;
+      break;
+    case 19:
+      x->axes |= 4;
+      break;
+    case 20:
+      in->strides[in->ndim - 1] = 2;
+      break;
+    case 21:
+      in->strides[0] += 1;
+      break;
+    case 22:
+      in->shape[0] = 0;
+      break;
+    case 23:
+      in->shape[in->ndim - 1] = 0;
+      break;
+    case 24:
+      in->shape[0] = -3;
+      break;
+    case 25:
+      out->shape[0] += 1;
+      break;
+    case 26:
+      out->strides[0] = 2;
+      break;
+    case 27:
+      out->ndim = 2;
+      out->shape[1] = 1;
+      out->strides[1] = 1;
+      break;
+    case 28:
+      out->ndim = 0;
+      break;
+    case 29:
+      out->ndim = 9;
+      break;
+    default:
+      break;
+  }
+}
+
+/* Options. */
+static void disturb_options(args *x, int which) {
+  gpured_options *o = &x->options;
+  switch (which) {
+    case 30:
+      o->acc_dtype = GPURED_F64;
+      break;
+    case 31:
+      o->ddof = 1;
+      break;
+    case 32:
+      o->threads = -1;
+      break;
+    case 33:
+      o->threads = 2;
+      break;
+    case 34:
+      o->workspace = arena() + OUT2;
+      o->workspace_bytes = 4096;
+      break;
+    case 35:
+      o->workspace_bytes = 8;
+      break;
+    case 36:
+      o->dealloc = meter_dealloc;
+      break;
+    case 37:
+      o->alloc = meter_alloc;
+      break;
+    case 38:
+      o->precision = 3;
+      break;
+    case 39:
+      o->struct_size = 8;
+      break;
+    default:
+      break;
+  }
+}
+
+/* The call with default options, or with `o`: its status, and what the arena holds afterwards. */
+static int small_call(const args *x, const gpured_options *o, unsigned char *after) {
+  size_t i;
+  int status;
+  for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61);
+  status = (int)gpured_reduce((gpured_op)x->op, x->p_in, x->axes, x->p_out, o);
+  memcpy(after, arena(), ARENA);
+  return status;
+}
+
+static void small_case(int op, int dtype, uint32_t axes, int ndim, int which) {
+  static unsigned char after[ARENA], wanted[ARENA];
+  const int64_t kept = axes == 1 ? SMALL_COLS : SMALL_ROWS;
+  args x;
+  int status, general;
+  memset(&x, 0, sizeof x);
+  x.options = gpured_default_options();
+  x.op = op;
+  x.axes = axes;
+  x.in = view(IN, dtype, ndim, ndim == 1 ? SMALL_COLS : SMALL_ROWS, SMALL_COLS, 0);
+  x.out = view(OUT, dtype, 1, ndim == 1 || axes == 3 ? 1 : kept, 0, 0);
+  x.p_in = &x.in;
+  x.p_out = &x.out;
+  disturb_memory(&x, which); /* case 0 is the usual call */
+  disturb_shape(&x, which);
+  disturb_options(&x, which);
+  status = small_call(&x, &x.options, after);
+  x.options.backend = GPURED_BACKEND_CPU;
+  general = small_call(&x, &x.options, wanted);
+  CHECK(status == general, "%s, axes %u of %d, case %d: status %d, with the CPU named %d",
+        op_name(op), (unsigned)axes, ndim, which, status, general);
+  CHECK(memcmp(after, wanted, ARENA) == 0, "%s, axes %u of %d, case %d: other bytes", op_name(op),
+        (unsigned)axes, ndim, which);
+}
+
+/* One row or column that is longer than what the short way takes. */
+static void small_too_long(void) {
+  const int64_t n = 300000, shape[2] = {300000, 1};
+  box x = box_filled(GPURED_F32, 2, shape, LAYOUT_C, OR_UNIFORM, 3);
+  const float *data = (const float *)x.t.data;
+  gpured_tensor in = gpured_vector(data, GPURED_F32, n), out;
+  gpured_options o = options_for(GPURED_BACKEND_CPU, 0, 0, 0);
+  float sum = 0, got[2] = {1, 1};
+  out = gpured_vector(&sum, GPURED_F32, 1);
+  CHECK(gpured_reduce(GPURED_SUM, &in, 1, &out, &o) == GPURED_OK, "sum");
+  CHECK(gpured_sum_cols_f32(data, (size_t)n, 1, &got[0]) == GPURED_OK, "sum_cols");
+  CHECK(gpured_sum_rows_f32(data, 1, (size_t)n, &got[1]) == GPURED_OK, "sum_rows");
+  CHECK(memcmp(&got[0], &sum, sizeof sum) == 0, "a column: %a, not %a", got[0], sum);
+  CHECK(memcmp(&got[1], &sum, sizeof sum) == 0, "a row: %a, not %a", got[1], sum);
+  CHECK(gpured_sum_rows_f32(data, 1, 300, &got[1]) == GPURED_OK, "sum_rows of 300");
+  CHECK(gpured_sum_f32(data, 300) == got[1], "a row of 300: %a", got[1]);
+  box_free(&x);
+}
+
+static void test_small(gpured_backend backend) {
+  static const int dtypes[] = {GPURED_F32, GPURED_F64};
+  int i, j, which;
+  uint32_t axes;
+  (void)backend;
+  for (i = 0; i < COUNT(all_ops); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (which = 0; which < SMALL_CASES; ++which) {
+        small_case(all_ops[i], dtypes[j], 1, 1, which);
+        for (axes = 1; axes <= 3; ++axes) small_case(all_ops[i], dtypes[j], axes, 2, which);
+      }
+  small_too_long();
+}
+
 const test_case args_tests[] = {{"args_valid", test_valid, 0},
                                 {"args_empty_huge", test_empty_huge, 0},
                                 {"args_null", test_null, 0},
@@ -767,11 +1074,15 @@ const test_case args_tests[] = {{"args_valid", test_valid, 0},
                                 {"args_shapes_gemm", test_shapes_gemm, 0},
                                 {"args_overflow", test_overflow, 0},
                                 {"args_overflow_workspace", test_overflow_workspace, 0},
+                                {"args_overflow_sum", test_overflow_sum, T_HOST},
                                 {"args_combinations", test_combinations, 0},
                                 {"args_combinations_gemm", test_combinations_gemm, 0},
+                                {"args_types_ex", test_types_ex, 0},
                                 {"args_alias", test_alias, 0},
                                 {"args_alias_ex", test_alias_ex, 0},
                                 {"args_no_alias", test_no_alias, 0},
                                 {"args_no_backend", test_no_backend, T_HOST},
+                                {"args_options_memory", test_options_memory, 0},
                                 {"args_workspace", test_workspace, 0},
+                                {"args_small", test_small, T_HOST},
                                 {NULL, NULL, 0}};

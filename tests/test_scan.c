@@ -408,6 +408,53 @@ static void test_long_line(gpured_backend backend) {
   }
 }
 
+/* A line of more pieces than threads prepare at once, which takes more threads than there may be
+ * processors. */
+static void test_many_pieces(gpured_backend backend) {
+  static const int64_t n = 1024 * 4096 + 5000;
+  box in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, 21), want, got;
+  scan_case c = {backend, GPURED_SUM, &in.t, 0, 0, GPURED_F32, 0, 1, LAYOUT_C, 0};
+  want = run_case(&c);
+  c.threads = 17;
+  got = run_case(&c);
+  expect_same(&got, &want.t, case_text(&c));
+  box_free(&got);
+  box_free(&want);
+  box_free(&in);
+}
+
+/* Columns whose results are more than the caches hold go past them where every row begins a line of
+ * memory: as here, and not where batches, rows or the whole lie elsewhere. */
+static void test_aligned_columns(gpured_backend backend) {
+  static const int64_t shape[3] = {3, 700, 1024}, spare = 3 * 704 * 1040;
+  static const int64_t shifts[][3] = {{0, 0, 0}, {4, 0, 0}, {0, 4, 0}, {0, 0, 1}};
+  box in = box_filled(GPURED_F32, 3, shape, LAYOUT_C, OR_UNIFORM, 22), want;
+  box room = box_output(GPURED_F32, 1, &spare, LAYOUT_C, 0);
+  gpured_options o = options_for(backend, 0, 0, 2);
+  scan_case c = {backend, GPURED_SUM, &in.t, 1, 0, GPURED_F32, 0, 1, LAYOUT_RANDOM, 5};
+  int i;
+  want = run_case(&c);
+  for (i = 0; i < 2 * COUNT(shifts); ++i) {
+    const int64_t *shift = shifts[i / 2];
+    char *data = (char *)room.t.data + (64 - (uintptr_t)room.t.data % 64) % 64 + 4 * shift[2];
+    gpured_tensor out = gpured_array(data, GPURED_F32, 3, shape, NULL);
+    gpured_status status;
+    out.strides[1] += shift[1];
+    out.strides[0] = 700 * out.strides[1] + shift[0];
+    status = gpured_scan(GPURED_SUM, &in.t, 1, i % 2 ? GPURED_SCAN_EXCLUSIVE : 0, &out, &o);
+    CHECK(status == GPURED_OK, "shift %d: status %d", i / 2, (int)status);
+    if (i % 2) { /* z[k] is y[k-1] */
+      gpured_tensor later = slice(&out, 1, 1, 699), earlier = slice(&want.t, 1, 0, 699);
+      CHECK(first_difference(&later, &earlier) < 0, "exclusive, shift %d: other bits", i / 2);
+    } else {
+      CHECK(first_difference(&out, &want.t) < 0, "shift %d: other bits", i / 2);
+    }
+  }
+  box_free(&room);
+  box_free(&want);
+  box_free(&in);
+}
+
 /* A line alone has the bits that it has among others. */
 static void test_batch(gpured_backend backend) {
   static const int64_t shapes[][2] = {{67, 1500}, {1500, 67}, {9, 40000}};
@@ -447,5 +494,7 @@ const test_case scan_tests[] = {{"scan_examples", test_examples, 0},
                                 {"scan_prefix", test_prefix, 0},
                                 {"scan_threads", test_threads, 0},
                                 {"scan_long_line", test_long_line, 0},
+                                {"scan_many_pieces", test_many_pieces, T_HOST},
+                                {"scan_aligned_columns", test_aligned_columns, T_HOST},
                                 {"scan_batch", test_batch, 0},
                                 {NULL, NULL, 0}};
