@@ -3014,21 +3014,20 @@ GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, 
 
 /* ---- 10.4  Many short sequences ---- */
 
-/* The extreme of each column, by the fast step where it is certain (see quick_lanes). */
-GPURED__INLINE GPURED__V GPURED__N(extreme_block)(int kernel, const GPURED__V *v, int64_t rows) {
+/* The largest of each column, by the fast step where it is certain (see quick_lanes). */
+GPURED__INLINE GPURED__V GPURED__N(largest_of_block)(const GPURED__V *v, int64_t rows) {
   GPURED__V m = v[0];
   int64_t l;
 #if GPURED__FLOAT
   GPURED__V s = m;
-  if (kernel == GPURED__MIN) m = GPURED__N(neg)(m);
   for (l = 1; l < rows; ++l) {
-    m = GPURED__N(max_plain)(m, kernel == GPURED__MIN ? GPURED__N(neg)(v[l]) : v[l]);
+    m = GPURED__N(max_plain)(m, v[l]);
     s = s + v[l];
   }
-  if (!GPURED__N(any)((s != s) | (m == 0))) return kernel == GPURED__MIN ? GPURED__N(neg)(m) : m;
+  if (!GPURED__N(any)((s != s) | (m == 0))) return m;
   m = v[0];
 #endif
-  for (l = 1; l < rows; ++l) m = GPURED__N(combine)(kernel, m, v[l]);
+  for (l = 1; l < rows; ++l) m = GPURED__N(max)(m, v[l]);
   return m;
 }
 
@@ -4649,7 +4648,7 @@ GPURED__INLINE void GPURED__N(arg_block)(int kernel, const GPURED__V *v, int64_t
 #if GPURED__FLOAT
 /* The pair (m, s) of each column, section 7.3; v is used up. */
 GPURED__INLINE GPURED__V GPURED__N(pair_block)(GPURED__V *v, int64_t rows, GPURED__V *sum) {
-  GPURED__V m = GPURED__N(extreme_block)(GPURED__MAX, v, rows), s;
+  GPURED__V m = GPURED__N(largest_of_block)(v, rows), s;
   const GPURED__V zero = GPURED__N(splat)(0);
   int64_t l;
   for (l = 0; l < rows; ++l) v[l] = GPURED__N(exp)(v[l] - m);

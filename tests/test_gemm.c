@@ -341,6 +341,21 @@ static void test_sizes_long(gpured_backend backend) {
     }
 }
 
+/* The short road over rows that are too long for one round and blocks that are not full: the rows of
+ * a lane go four at a time, and then one by one. */
+static void test_sizes_short_road(gpured_backend backend) {
+  static const int64_t rows[] = {17, 63, 64, 65, 100, 129, 255, 256, 300};
+  int i, axis;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (axis = 0; axis < 2; ++axis) {
+      const int64_t m = axis ? 290 : rows[i], n = axis ? rows[i] : 290;
+      gemm_case c = plain(backend, GPURED_F32, GPURED_SUM, axis, m, n, 300);
+      check(&c);
+      c = plain(backend, GPURED_F64, GPURED_MEAN, axis, m, n, 300);
+      check(&c);
+    }
+}
+
 /* ---- special values -------------------------------------------------------------------------- */
 
 static void specials_in(gemm_case *c, gemm_data *d, int which) {
@@ -699,6 +714,7 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_sizes", test_sizes, 0},
                                 {"gemm_sizes_together", test_sizes_together, 0},
                                 {"gemm_sizes_long", test_sizes_long, 0},
+                               {"gemm_sizes_short_road", test_sizes_short_road, 0},
                                 {"gemm_specials", test_specials, 0},
                                 {"gemm_random", test_random, 0},
                                 {"gemm_random_large", test_random_large, 0},
