@@ -2008,8 +2008,8 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones of floats, where there are enough of them, and
- * lines that lie side by side have kernels of their own, at the end of this section.
+ * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines that
+ * lie side by side have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
@@ -2662,16 +2662,50 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
   store_scan_tile<A, K>(a, map, tile, prefix, *last);
 }
 
-/* ---- Contiguous lines of floats ---- */
+/* ---- Contiguous lines ---- */
 /*
  * At the speed of memory what counts is how much is under way while tiles wait for each other. Here
- * every warp works alone, on tiles of one chunk, with two places for them in shared memory: while
- * one tile waits for the values before it, the next one is read, scanned and its total shown. From
- * a tile's ticket to its total nothing is waited for but its own copies; so the lowest tile that
- * has not shown its total will, and all tiles that wait go on.
+ * every warp (two of them, a team, where elements are of 8 bytes) works alone, on tiles of one
+ * chunk, with two places for them in shared memory: while one tile waits for the values before it,
+ * the next one is read, scanned and its total shown. From a tile's ticket to its total nothing is
+ * waited for but its own copies and tiles with lower tickets; so the lowest tile that has not shown
+ * its total will, and all tiles that wait go on.
+ *
+ * A tile keeps its elements' bytes. Those as wide as the accumulator become H_0 in their place;
+ * narrow ones are scanned a second time when the values before them are known, so that twice as
+ * many of them are under way.
  */
-enum { STREAM_WARPS = 7, STREAM_GROUPS = SCAN_CHUNK / GPURED__LANES / 32, STREAM_ROUNDS = 3 };
-enum { STREAM_TILE = SCAN_CHUNK * 4, STREAM_SHARED = 2 * STREAM_TILE }; /* SHARED: a warp's */
+enum { STREAM_ROUNDS = 3 };
+
+template <int A, int D>
+struct stream {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, WORDS = sizeof(T) / 4, KEEPS = SIZE == sizeof(T) };
+  enum { TEAM = SIZE == 8 ? 2 : 1, TEAMS = 28 / SIZE, WARPS = TEAM * TEAMS };
+  enum { TILE = SCAN_CHUNK * SIZE, SHARED = 2 * TILE };        /* bytes; SHARED: a team's */
+  enum { PART = SCAN_CHUNK / TEAM, PART_BYTES = PART * SIZE }; /* of a tile: a warp's */
+  enum { GROUPS = PART / GPURED__LANES / 32 };                 /* of a thread */
+};
+
+/* What the warps of a team tell each other. */
+template <class T>
+struct stream_team {
+  T total[GPURED__LANES];
+  unsigned ticket;
+};
+GPURED__DEV void stream_meet(int team) {
+  asm volatile("bar.sync %0, 64;" ::"r"(team + 1) : "memory");
+}
+
+/* A tile whose groups are scanned: what is not in shared memory. */
+template <int A, int D>
+struct stream_tile {
+  typedef typename acc<A>::T T;
+  tile_map map;
+  unsigned number;
+  T h1[stream<A, D>::GROUPS]; /* H_1 of group t of each 32 */
+  T h2;                       /* H_2 of 256 elements t % 16 */
+};
 
 /* Where vectors of 16 bytes lie, in bytes: number t + 32 i (copied side by side), and number i of
  * the SIZE vectors of group t of 32 (read by one thread). As spread() has it, in terms that are the
@@ -2684,10 +2718,11 @@ GPURED__DEV int of_group(int t, int i) {
   return (t * SIZE ^ (t * SIZE >> 3 & 7) ^ i) * 16;
 }
 
-/* Elements of a tile. */
-GPURED__DEV int stream_count(const line_scan &a, const tile_map &map) {
-  const int64_t left = a.lines_log2 < 0 ? a.j.n - map.from : (a.j.outputs - map.line) * a.j.n;
-  return left < SCAN_CHUNK ? (int)left : (int)SCAN_CHUNK;
+/* Elements of a tile from its element `first`; not more than `most`. */
+GPURED__DEV int stream_count(const line_scan &a, const tile_map &map, int first, int most) {
+  const int64_t left =
+      (a.lines_log2 < 0 ? a.j.n - map.from : (a.j.outputs - map.line) * a.j.n) - first;
+  return left < most ? (int)left : most;
 }
 
 GPURED__DEV int64_t stream_place(const line_scan &a, const tile_map &map, int operand) {
@@ -2703,14 +2738,15 @@ GPURED__DEV tile_map stream_map(const line_scan &a, unsigned number) {
   return map;
 }
 
-template <int D>
-GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, char *to, int t) {
-  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE, VECTORS = SCAN_CHUNK / PER };
-  const char *from = a.j.in + stream_place(a, map, GPURED__IN) * SIZE;
-  const int count = stream_count(a, map);
-  if (count == SCAN_CHUNK) {
+/* A warp's part of a tile; `first`: its first element. */
+template <int A, int D>
+GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first, char *to) {
+  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE, PART = stream<A, D>::PART };
+  const int t = (int)threadIdx.x % 32, count = stream_count(a, map, first, PART);
+  const char *from = a.j.in + (stream_place(a, map, GPURED__IN) + first) * SIZE;
+  if (count == PART) {
 #pragma unroll
-    for (int i = 0; i < VECTORS / 32; ++i)
+    for (int i = 0; i < PART / PER / 32; ++i)
       copy_16(to + side_by_side(t, i), from + t * 16 + i * 512);
     return;
   }
@@ -2725,60 +2761,82 @@ GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, char *to, 
   }
 }
 
-/* Group t of 32 groups. */
-template <int D>
-GPURED__DEV void stream_read(const char *from, int t, float *x) {
+/* Group t of 32 groups, as stored, to H_0. */
+template <int A, int K, int D>
+GPURED__DEV void stream_group(const line_scan &a, const char *from, typename acc<A>::T *x) {
+  typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE };
+  const int t = (int)threadIdx.x % 32;
 #pragma unroll
   for (int i = 0; i < SIZE; ++i)
-    unpack<D, float, PER>(*(const uint4 *)(from + of_group<SIZE>(t, i)), x + i * PER, 0);
+    unpack<D, T, PER>(*(const uint4 *)(from + of_group<SIZE>(t, i)), x + i * PER, 0);
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i) flip_element<K>(&x[i], a.j);
+  doubling<K, T, 1>::scan(x);
 }
 
-/* A tile whose elements have become H_0, in shared memory; the rest in registers. */
-struct stream_tile {
-  tile_map map;
-  float h1[STREAM_GROUPS]; /* H_1 of group t of each 32 */
-  float h2;                /* H_2 of the t-th 256 elements, t < 16 */
+template <int SIZE, class S>
+GPURED__DEV void stream_write_group(char *to, const S *x) {
+  const int t = (int)threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < SIZE; ++i) {
+    uint4 q;
+    memcpy(&q, (const char *)x + i * 16, 16);
+    *(uint4 *)(to + of_group<SIZE>(t, i)) = q;
+  }
+}
+
+/* Places in groups: 16 unless a line is shorter. */
+struct stream_places {
+  int one, two; /* of a thread's group, of 256 elements t % 16 */
+  __device__ __forceinline__ explicit stream_places(const line_scan &a) {
+    const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
+    one = t & 15 & (slots - 1);
+    two = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
+  }
 };
 
-template <int K, int D>
-GPURED__DEV void stream_scan(const line_scan &a, char *tile, stream_tile *s) {
-  const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
-  const int place1 = t & 15 & (slots - 1);
-  const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
-  float v[STREAM_GROUPS][GPURED__LANES], own;
-#pragma unroll
-  for (int c = 0; c < STREAM_GROUPS; ++c) stream_read<D>(tile + c * 512 * stored<D>::SIZE, t, v[c]);
-  if (D != GPURED_F32) __syncwarp(); /* narrow elements grow in place: all are read first */
+/* part: of the team's tile; its first group's number is `first` / 16. */
+template <int A, int K, int D>
+GPURED__DEV void stream_scan(const line_scan &a, char *part, int first, int team,
+                             stream_team<typename acc<A>::T> *meeting, stream_tile<A, D> *s) {
+  typedef typename acc<A>::T T;
+  typedef stream<A, D> form;
+  const int t = (int)threadIdx.x % 32;
+  const stream_places place(a);
+  T own;
   set_neutral<K>(&own);
 #pragma unroll
-  for (int c = 0; c < STREAM_GROUPS; ++c) {
-#pragma unroll
-    for (int i = 0; i < GPURED__LANES; ++i) flip_element<K>(&v[c][i], a.j);
-    doubling<K, float, 1>::scan(v[c]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      *(float4 *)(tile + c * 2048 + of_group<4>(t, i)) =
-          make_float4(v[c][4 * i], v[c][4 * i + 1], v[c][4 * i + 2], v[c][4 * i + 3]);
-    s->h1[c] = scan_across<K>(v[c][GPURED__LANES - 1], place1);
-    const float x = __shfl_sync(0xffffffffu, s->h1[c], (t & 1) * 16 + 15);
-    if ((t & 15) >> 1 == c) own = x;
+  for (int c = 0; c < form::GROUPS; ++c) {
+    T v[GPURED__LANES];
+    stream_group<A, K, D>(a, part + c * 512 * form::SIZE, v);
+    if (form::KEEPS) stream_write_group<form::SIZE>(part + c * 512 * form::SIZE, v);
+    s->h1[c] = scan_across<K>(v[GPURED__LANES - 1], place.one);
+    const T x = __shfl_sync(0xffffffffu, s->h1[c], (t & 1) * 16 + 15);
+    if ((t & 15) >> 1 == c + first / 512) own = x;
   }
-  s->h2 = scan_across<K>(own, place2);
+  if (form::TEAM > 1) {
+    if (t < 16 && t / (16 / form::TEAM) == first / form::PART) meeting->total[t] = own;
+    stream_meet(team);
+    own = meeting->total[t % 16];
+  }
+  s->h2 = scan_across<K>(own, place.two);
 }
 
 /* Where a line shows its values: totals of tiles, of groups of 16 tiles and so on, and what comes
  * before each group of tiles. */
+template <class T>
 GPURED__DEV unsigned long long *stream_state(const line_scan &a, int64_t line) {
-  return a.state + line * a.line_values;
+  return a.state + line * a.line_values * (int)(sizeof(T) / 4);
 }
 
 /* A tile needs the totals of the tiles before it in its group, threads 0 to 14, and what comes
  * before the group, thread 15. They are asked for long before they are needed. */
+template <class T>
 struct stream_back {
   const unsigned long long *state;
   int64_t at;
-  float x;
+  T x;
   bool missing;
 
   __device__ __forceinline__ void ask() {
@@ -2787,7 +2845,7 @@ struct stream_back {
   template <int K>
   __device__ __forceinline__ void begin(const line_scan &a, const tile_map &map) {
     const int t = (int)threadIdx.x % 32, chunk = (int)(map.from / SCAN_CHUNK), group = chunk / 16;
-    state = stream_state(a, map.line);
+    state = stream_state<T>(a, map.line);
     at = t == 15 ? a.prefix_at + group : a.level_at[0] + group * 16 + t;
     missing = t == 15 ? group > 0 : t < (chunk & 15);
     set_neutral<K>(&x);
@@ -2795,9 +2853,9 @@ struct stream_back {
   }
   /* E_3 of the tile. */
   template <int K>
-  __device__ __forceinline__ float prefix(const tile_map &map) {
+  __device__ __forceinline__ T prefix(const tile_map &map) {
     const int place = (int)(map.from / SCAN_CHUNK) & 15;
-    float e, left;
+    T e, left;
     while (__any_sync(0xffffffffu, missing)) ask();
     e = __shfl_sync(0xffffffffu, x, 15);
     left =
@@ -2811,11 +2869,11 @@ struct stream_back {
  * it, from the totals of the group in front and of what lies farther back, and shows on the way the
  * totals that become complete. A thread has value t % 16 of the levels t / 16 + 1, + 3, ...
  */
-template <int K>
+template <int K, class T>
 struct stream_service {
   unsigned long long *state;
   int group, ends; /* the levels up to `ends` become complete with the group in front */
-  float x[STREAM_ROUNDS];
+  T x[STREAM_ROUNDS];
   bool missing[STREAM_ROUNDS];
 
   __device__ __forceinline__ int place(int level) const { return group >> 4 * (level - 1) & 15; }
@@ -2846,9 +2904,9 @@ struct stream_service {
     while (__any_sync(0xffffffffu, mine && missing[r])) missing[r] = missing[r] && !ask(a, r);
   }
   /* The total of the group in front. */
-  __device__ __forceinline__ float front(const line_scan &a) const {
+  __device__ __forceinline__ T front(const line_scan &a) const {
     const int p = (int)threadIdx.x % 16;
-    float y;
+    T y;
     while (__any_sync(0xffffffffu, !look(state, a.level_at[0] + (group - 1) * 16 + p, &y)))
       continue;
     return __shfl_sync(0xffffffffu, scan_across<K>(y, p), 15);
@@ -2856,7 +2914,7 @@ struct stream_service {
   /* A total is shown before what is not needed for it is waited for: others wait for the total. */
   __device__ __forceinline__ void run(const line_scan &a) {
     const int t = (int)threadIdx.x % 32, p = t % 16;
-    float carry, e;
+    T carry, e;
     for (ends = 0; place(ends + 1) == 0;) ++ends;
     begin(a);
     carry = front(a);
@@ -2865,7 +2923,7 @@ struct stream_service {
     for (int level = 1; level < 2 * STREAM_ROUNDS; ++level) {
       if (level > ends) break;
       wait(a, level);
-      const float y = scan_across<K>(p == 15 ? carry : x[(level - 1) / 2], p);
+      const T y = scan_across<K>(p == 15 ? carry : x[(level - 1) / 2], p);
       carry = __shfl_sync(0xffffffffu, y, (level - 1) % 2 * 16 + 15);
       if (t == 0) show(state, a.level_at[level + 1] + (group >> 4 * level) - 1, carry);
     }
@@ -2874,7 +2932,7 @@ struct stream_service {
     for (int level = 2 * STREAM_ROUNDS; level >= 1; --level) {
       if (level >= a.levels || level <= ends || place(level) == 0) continue;
       wait(a, level);
-      float y = x[(level - 1) / 2];
+      T y = x[(level - 1) / 2];
       if (level == ends + 1 && p == place(level) - 1) y = carry;
       y = scan_across<K>(y, p);
       e = combined<K>(e, __shfl_sync(0xffffffffu, y, (level - 1) % 2 * 16 + place(level) - 1));
@@ -2883,122 +2941,291 @@ struct stream_service {
   }
 };
 
-template <int K>
+template <int K, class T>
 GPURED__DEV void stream_serve(const line_scan &a) {
   const unsigned groups = (unsigned)((a.line_tiles + 15) / 16);
   const unsigned all = groups > 1 ? groups * (unsigned)a.j.outputs : 0;
   for (;;) {
-    stream_service<K> s;
+    stream_service<K, T> s;
     unsigned number = 0;
     if (threadIdx.x % 32 == 0) number = atomicAdd((unsigned *)a.state + 1, 1u);
     number = __shfl_sync(0xffffffffu, number, 0);
     if (number >= all) return;
-    s.state = stream_state(a, number / groups);
+    s.state = stream_state<T>(a, number / groups);
     s.group = (int)(number % groups);
     if (s.group > 0) s.run(a);
   }
 }
 
-/* 16 bytes of results, of which `left` elements exist. */
-template <int D>
-GPURED__DEV void stream_put(const float *y, char *to, int left) {
-  typedef typename stored<D>::S S;
-  enum { V = 4 }; /* of f32 in a vector */
-  __align__(16) S raw[V];
-#pragma unroll
-  for (int i = 0; i < V; ++i) store_any((char *)&raw[i], D, y[i]);
-  if (left >= V) {
-    if (sizeof raw == 16)
-      *(uint4 *)to = *(const uint4 *)raw;
-    else
-      *(uint2 *)to = *(const uint2 *)raw;
-  } else {
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-      if (i < left) ((S *)to)[i] = raw[i];
+/*
+ * Exclusive results: the last result of a part of a tile is the first of the next one, which may be
+ * another warp's. It is shown before the part is stored; who needs it stores all but that one and
+ * asks for it again a tile later.
+ */
+template <int A, int K, int D>
+struct stream_first {
+  typedef typename acc<A>::T T;
+  int64_t at; /* negative: nothing is waited for */
+  char *to;
+
+  __device__ __forceinline__ bool ask(const line_scan &a) {
+    T x;
+    if (at < 0) return true;
+    if (!look(a.state, at, &x)) return false;
+    flip_element<K>(&x, a.j);
+    store_any(to, D, x);
+    at = -1;
+    return true;
   }
+  __device__ __forceinline__ void end(const line_scan &a) {
+    while (!ask(a)) continue;
+  }
+  /* Does a line go on at this element of the tile? */
+  __device__ __forceinline__ static bool inside(const line_scan &a, const tile_map &map, int e) {
+    return a.lines_log2 < 0 ? map.from + e > 0 && map.from + e < a.j.n
+                            : (e & ((SCAN_CHUNK >> a.lines_log2) - 1)) != 0;
+  }
+  __device__ __forceinline__ void begin(const line_scan &a, const stream_tile<A, D> &s, int first,
+                                        char *out, T last) {
+    enum { TEAM = stream<A, D>::TEAM, PART = stream<A, D>::PART };
+    const int64_t part = a.last_at + (int64_t)s.number * TEAM + first / PART;
+    if (threadIdx.x % 32 == 31 && inside(a, s.map, first + PART)) show(a.state, part, last);
+    if (threadIdx.x % 32 == 0 && inside(a, s.map, first) &&
+        stream_count(a, s.map, first, PART) > 0) {
+      end(a);
+      at = part - 1;
+      to = out;
+    }
+  }
+};
+
+/* Results move up by one place: `y` is a thread's, of neighbouring elements; `turned` what came of
+ * the last thread before. */
+template <int N, class T>
+GPURED__DEV void stream_shift(T *y, T *turned) {
+  const int t = (int)threadIdx.x % 32;
+  const T left = __shfl_sync(0xffffffffu, y[N - 1], (t + 31) % 32), first = t ? left : *turned;
+  *turned = left;
+#pragma unroll
+  for (int i = N - 1; i > 0; --i) y[i] = y[i - 1];
+  y[0] = first;
 }
 
-template <int K, int D>
-GPURED__DEV void stream_store(const line_scan &a, const char *tile, const stream_tile &s,
-                              float e3) {
-  enum { SIZE = stored<D>::SIZE };
-  const int t = (int)threadIdx.x % 32, slots = a.lines_log2 < 0 ? 256 : 256 >> a.lines_log2;
-  const int place1 = t & 15 & (slots - 1);
-  const int place2 = slots >= 16 ? t & 15 & ((slots >> 4) - 1) : 0;
-  char *to = a.j.out + stream_place(a, s.map, GPURED__OUT) * SIZE + t * 4 * SIZE;
-  const int count = stream_count(a, s.map) - t * 4;
-  const float left2 = from_above(s.h2, 1), e2 = place2 ? combined<K>(e3, left2) : e3;
+/* A vector of results, of which `left` elements exist, without the first if `skip`. */
+template <int SIZE>
+GPURED__DEV void stream_put(const char *raw, char *to, int left, bool skip) {
+  if (left * SIZE >= 16 && !skip)
+    *(uint4 *)to = *(const uint4 *)raw;
+  else
 #pragma unroll
-  for (int c = 0; c < STREAM_GROUPS; ++c) {
-    float e1 = __shfl_sync(0xffffffffu, e2, c * 2 + t / 16), left1 = from_above(s.h1[c], 1);
-    if (place1) e1 = combined<K>(e1, left1);
+    for (int i = 0; i < 16 / SIZE; ++i)
+      if (i < left && !(skip && i == 0))
+        for (int b = 0; b < SIZE; b += SIZE < 4 ? 2 : 4)
+          if (SIZE < 4)
+            *(uint16_t *)(to + i * SIZE) = *(const uint16_t *)(raw + i * SIZE);
+          else
+            *(uint32_t *)(to + i * SIZE + b) = *(const uint32_t *)(raw + i * SIZE + b);
+}
+
+template <int A, int D>
+struct stream_out {
+  typedef typename stored<D>::S S;
+  char *to;    /* of the thread's first vector */
+  int count;   /* elements from there */
+  S nothing;   /* an exclusive line's first result */
+  int slot;    /* elements of a line - 1, if several share the tile */
+  bool begins; /* the part begins inside a line: its first result comes from elsewhere */
+};
+
+/* The results of a warp's part whose elements are H_0 in shared memory. */
+template <int A, int K, int D, bool EXCLUSIVE>
+GPURED__DEV void stream_store_kept(const line_scan &a, const char *part, int first,
+                                   const typename acc<A>::T *e1, const stream_out<A, D> &o) {
+  typedef typename acc<A>::T T;
+  typedef stream<A, D> form;
+  enum { V = 16 / sizeof(T), EACH = 512 / V / 32 };
+  const int t = (int)threadIdx.x % 32;
+  T turned;
+  set_neutral<K>(&turned);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float4 h = *(const float4 *)(tile + side_by_side(t, c * 4 + i));
-      const float e = __shfl_sync(0xffffffffu, e1, i * 8 + t / 4);
-      float y[4] = {combined<K>(e, h.x), combined<K>(e, h.y), combined<K>(e, h.z),
-                    combined<K>(e, h.w)};
+  for (int c = 0; c < form::GROUPS; ++c)
 #pragma unroll
-      for (int k = 0; k < 4; ++k) flip_element<K>(&y[k], a.j);
-      stream_put<D>(y, to + (c * 4 + i) * 128 * SIZE, count - (c * 4 + i) * 128);
+    for (int i = 0; i < EACH; ++i) {
+      const int at = (c * EACH + i) * 32 * V;
+      const T e = __shfl_sync(0xffffffffu, e1[c], i * (32 / EACH) + t / EACH);
+      __align__(16) T y[V];
+      *(uint4 *)y = *(const uint4 *)(part + side_by_side(t, c * EACH + i));
+#pragma unroll
+      for (int k = 0; k < V; ++k) y[k] = combined<K>(e, y[k]);
+      if (EXCLUSIVE) stream_shift<V>(y, &turned);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        flip_element<K>(&y[k], a.j);
+        y[k] = canonical(y[k]);
+      }
+      const bool starts = EXCLUSIVE && ((first + at + t * V) & o.slot) == 0;
+      if (starts) memcpy(&y[0], &o.nothing, sizeof(T));
+      stream_put<sizeof(T)>((const char *)y, o.to + at * (int)sizeof(T), o.count - at,
+                            EXCLUSIVE && c == 0 && i == 0 && t == 0 && o.begins);
+    }
+}
+
+/* The same for narrow elements: scanned again, turned round in shared memory. */
+template <int A, int K, int D, bool EXCLUSIVE>
+GPURED__DEV void stream_store_again(const line_scan &a, char *part, const typename acc<A>::T *e1,
+                                    const stream_out<A, D> &o) {
+  typedef typename acc<A>::T T;
+  typedef typename stored<D>::S S;
+  typedef stream<A, D> form;
+  enum { SIZE = form::SIZE, V = 16 / SIZE };
+  const int t = (int)threadIdx.x % 32;
+  T turned;
+  set_neutral<K>(&turned);
+#pragma unroll 1
+  for (int c = 0; c < form::GROUPS; ++c) {
+    T y[GPURED__LANES], e = e1[0];
+    __align__(16) S raw[GPURED__LANES];
+    char *at = part + c * 512 * SIZE;
+#pragma unroll
+    for (int i = 1; i < form::GROUPS; ++i)
+      if (c == i) e = e1[i];
+    stream_group<A, K, D>(a, at, y);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) y[i] = combined<K>(e, y[i]);
+    if (EXCLUSIVE) stream_shift<GPURED__LANES>(y, &turned);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) {
+      flip_element<K>(&y[i], a.j);
+      store_any((char *)&raw[i], D, y[i]);
+    }
+    if (EXCLUSIVE && ((c * 512 + t * 16) & o.slot) == 0) raw[0] = o.nothing;
+    stream_write_group<SIZE>(at, raw);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < SIZE; ++i) {
+      const uint4 q = *(const uint4 *)(at + side_by_side(t, i));
+      const int place = c * 512 + i * 32 * V;
+      stream_put<SIZE>((const char *)&q, o.to + place * SIZE, o.count - place,
+                       EXCLUSIVE && c == 0 && i == 0 && t == 0 && o.begins);
     }
   }
 }
 
-/* The next tile of a warp; also where tiles do not wait, since some processors are slower. */
-GPURED__DEV unsigned stream_ticket(const line_scan &a) {
-  return threadIdx.x % 32 == 0 ? atomicAdd((unsigned *)a.state, 1u) : 0;
+template <int A, int K, int D, bool EXCLUSIVE>
+GPURED__DEV void stream_store(const line_scan &a, char *part, int first, const stream_tile<A, D> &s,
+                              typename acc<A>::T e3, stream_first<A, K, D> *other) {
+  typedef typename acc<A>::T T;
+  typedef stream<A, D> form;
+  enum { V = 16 / form::SIZE, GROUPS = form::GROUPS };
+  const int t = (int)threadIdx.x % 32;
+  const stream_places place(a);
+  const T left2 = from_above(s.h2, 1), e2 = place.two ? combined<K>(e3, left2) : e3;
+  char *to = a.j.out + (stream_place(a, s.map, GPURED__OUT) + first) * form::SIZE;
+  stream_out<A, D> o;
+  T e1[GROUPS];
+#pragma unroll
+  for (int c = 0; c < GROUPS; ++c) {
+    const T left1 = from_above(s.h1[c], 1);
+    e1[c] = __shfl_sync(0xffffffffu, e2, first / 256 + c * 2 + t / 16);
+    if (place.one) e1[c] = combined<K>(e1[c], left1);
+  }
+  o.to = to + t * 16;
+  o.count = stream_count(a, s.map, first, form::PART) - t * V;
+  if (EXCLUSIVE) {
+    T last[GPURED__LANES];
+    o.slot =
+        a.lines_log2 < 0 ? (s.map.from ? ~0 : SCAN_CHUNK - 1) : (SCAN_CHUNK >> a.lines_log2) - 1;
+    o.begins = other->inside(a, s.map, first);
+    o.nothing = nothing_stored<typename stored<D>::S>(a, T());
+    if (form::KEEPS) {
+      const int at = (GROUPS - 1) * 512 * form::SIZE + of_group<form::SIZE>(31, form::SIZE - 1);
+      last[GPURED__LANES - 1] = *(const T *)(part + at + 16 - sizeof(T));
+    } else {
+      stream_group<A, K, D>(a, part + (GROUPS - 1) * 512 * form::SIZE, last);
+    }
+    other->begin(a, s, first, to, combined<K>(e1[GROUPS - 1], last[GPURED__LANES - 1]));
+    __syncwarp();
+  }
+  if (form::KEEPS)
+    stream_store_kept<A, K, D, EXCLUSIVE>(a, part, first, e1, o);
+  else
+    stream_store_again<A, K, D, EXCLUSIVE>(a, part, e1, o);
+  if (EXCLUSIVE) other->ask(a);
 }
 
-template <int K, int D>
-static __global__ void __launch_bounds__(STREAM_WARPS * 32 + 32, 1) scan_stream(const line_scan a) {
+/* The next tile; also where tiles do not wait, since some processors are slower. One thread of a
+ * team asks, later all have it. */
+GPURED__DEV unsigned stream_ticket(const line_scan &a, bool asks) {
+  return asks ? atomicAdd((unsigned *)a.state, 1u) : 0;
+}
+template <int TEAM, class T>
+GPURED__DEV unsigned stream_number(unsigned ticket, bool asks, int team, stream_team<T> *meeting) {
+  if (TEAM == 1) return __shfl_sync(0xffffffffu, ticket, 0);
+  if (asks) meeting->ticket = ticket;
+  stream_meet(team);
+  return meeting->ticket;
+}
+
+template <int A, int K, int D>
+static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
+    scan_stream(const line_scan a) {
+  typedef typename acc<A>::T T;
+  typedef stream<A, D> form;
   extern __shared__ __align__(128) char space[];
-  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
-  const bool meets = a.lines_log2 < 0;
+  __shared__ stream_team<T> teams[form::TEAM > 1 ? form::TEAMS : 1];
+  const int wi = (int)threadIdx.x / 32, team = wi / form::TEAM;
+  const int first = wi % form::TEAM * form::PART;
+  const bool meets = a.lines_log2 < 0, asks = threadIdx.x % (form::TEAM * 32) == 0;
   const unsigned tiles = (unsigned)a.tiles;
-  char *now = space + wi * STREAM_SHARED, *other = now + STREAM_TILE;
+  stream_team<T> *meeting = &teams[form::TEAM > 1 ? team : 0];
+  char *now = space + team * form::SHARED + first * form::SIZE, *other = now + form::TILE;
   bool waits = false; /* a tile in `other` */
-  stream_tile here, there;
-  stream_back back;
+  stream_tile<A, D> here, there;
+  stream_back<T> back;
+  stream_first<A, K, D> pending;
   if (wi == (int)blockDim.x / 32 - 1) {
-    if (meets) stream_serve<K>(a);
+    if (meets) stream_serve<K, T>(a);
     return;
   }
-  unsigned number = stream_ticket(a);
-  number = __shfl_sync(0xffffffffu, number, 0);
-  here.map = stream_map(a, number);
+  pending.at = -1;
+  here.number = stream_number<form::TEAM>(stream_ticket(a, asks), asks, team, meeting);
+  here.map = stream_map(a, here.number);
   there = here;
-  if (number < tiles) stream_load<D>(a, here.map, now, t);
-  while (number < tiles || waits) {
-    const bool reads = number < tiles;
-    float e = 0;
-    if (waits && meets) back.begin<K>(a, there.map);
+  if (here.number < tiles) stream_load<A, D>(a, here.map, first, now);
+  while (here.number < tiles || waits) {
+    const bool reads = here.number < tiles;
+    unsigned ticket = 0;
+    T e;
+    if (waits && meets) back.template begin<K>(a, there.map);
     if (reads) {
       copies_wait();
       __syncwarp();
-      stream_scan<K, D>(a, now, &here);
-      delay(number);
-      const float total = __shfl_sync(0xffffffffu, here.h2, 15);
-      if (meets && t == 0)
-        show(stream_state(a, here.map.line), a.level_at[0] + here.map.from / SCAN_CHUNK, total);
+      stream_scan<A, K, D>(a, now, first, team, meeting, &here);
+      delay(here.number);
+      const T total = __shfl_sync(0xffffffffu, here.h2, 15);
+      if (meets && asks)
+        show(stream_state<T>(a, here.map.line), a.level_at[0] + here.map.from / SCAN_CHUNK, total);
       __syncwarp();
     }
     set_neutral<K>(&e);
-    if (waits && meets) e = back.prefix<K>(there.map);
-    if (reads) number = stream_ticket(a);
-    if (waits) stream_store<K, D>(a, other, there, e);
+    if (waits && meets) e = back.template prefix<K>(there.map);
+    if (reads) ticket = stream_ticket(a, asks);
+    if (waits && a.exclusive)
+      stream_store<A, K, D, true>(a, other, first, there, e, &pending);
+    else if (waits)
+      stream_store<A, K, D, false>(a, other, first, there, e, &pending);
     waits = reads;
     if (!reads) break;
     char *free = other;
     other = now;
     now = free;
     there = here;
-    number = __shfl_sync(0xffffffffu, number, 0);
-    here.map = stream_map(a, number);
+    here.number = stream_number<form::TEAM>(ticket, asks, team, meeting);
+    here.map = stream_map(a, here.number);
     __syncwarp();
-    if (number < tiles) stream_load<D>(a, here.map, now, t);
+    if (here.number < tiles) stream_load<A, D>(a, here.map, first, now);
   }
+  pending.end(a);
 }
 
 /* ---- Lines that lie side by side ---- */
@@ -3940,12 +4167,34 @@ static const void *scan_kernel(int k) {
   return (const void *)scan_lines<A, K_ADD>;
 }
 
-/* For contiguous lines of floats that accumulate in f32, in both tensors the same. */
-template <int D>
+/* For contiguous lines, of one dtype in both tensors. */
+template <int A, int D>
 static const void *stream_kernel(int k) {
-  if (k == K_MUL) return (const void *)scan_stream<K_MUL, D>;
-  if (k == K_MAX) return (const void *)scan_stream<K_MAX, D>;
-  return (const void *)scan_stream<K_ADD, D>;
+  if (k == K_MUL) return (const void *)scan_stream<A, K_MUL, D>;
+  if (k == K_MAX) return (const void *)scan_stream<A, K_MAX, D>;
+  return (const void *)scan_stream<A, K_ADD, D>;
+}
+
+static const void *stream_kernel_of(int acc, int k, int dtype) {
+  if (k == K_LSE) return NULL;
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return stream_kernel<GPURED__F32, GPURED_F32>(k);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return stream_kernel<GPURED__F32, GPURED_F16>(k);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return stream_kernel<GPURED__F32, GPURED_BF16>(k);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return stream_kernel<GPURED__F64, GPURED_F64>(k);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return stream_kernel<GPURED__U64, GPURED_I64>(k);
+    case GPURED__U64 * 16 + GPURED_I32:
+      return stream_kernel<GPURED__U64, GPURED_I32>(k);
+    case GPURED__U64 * 16 + GPURED_U32:
+      return stream_kernel<GPURED__U64, GPURED_U32>(k);
+  }
+  return NULL;
 }
 
 static const void *scan_kernel_of(int acc, int k) {
@@ -4010,30 +4259,23 @@ static void choose_short_lines(const machine *m, line_scan *a, int most) {
   a->tiles = gpured__ceil_div(a->j.outputs, (int64_t)a->chunks << a->lines_log2);
 }
 
-/* Enough contiguous tiles that every warp of the device has its share. */
+/* Enough contiguous tiles that every team of the device has its share. */
 static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
-  const int most = m->shared / STREAM_SHARED, warps = most < STREAM_WARPS ? most : STREAM_WARPS;
+  const int size = (int)gpured__dtype_size(p->in_dtype), team = size == 8 ? 2 : 1;
+  const int words = p->acc == GPURED__F32 ? 1 : 2; /* of a value; the numbers of struct stream */
+  const int shared = 2 * SCAN_CHUNK * size, most = 28 / size;
+  const int teams = m->shared / shared < most ? m->shared / shared : most;
   const int64_t tiles = p->n > SCAN_CHUNK
                             ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
                             : gpured__ceil_div(p->outputs, (int64_t)1 << a->lines_log2);
   if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS)
     return 0;
-  if (p->acc != GPURED__F32 || kind == K_LSE || a->exclusive || p->in_dtype != p->out_dtype)
-    return 0;
-  if (!a->flat_in || !a->flat_out || tiles < m->processors * STREAM_WARPS) return 0;
-  switch (p->in_dtype) {
-#define GPURED__CASE(D)                 \
-  case D:                               \
-    s->kernel = stream_kernel<D>(kind); \
-    break;
-    GPURED__CASE(GPURED_F32)
-    GPURED__CASE(GPURED_F16)
-    GPURED__CASE(GPURED_BF16)
-#undef GPURED__CASE
-  }
-  if (warps < 3) return 0;
-  s->shared = (size_t)warps * STREAM_SHARED;
+  if (p->in_dtype != p->out_dtype || !a->flat_in || !a->flat_out) return 0;
+  if (teams * 2 < most || tiles < (int64_t)m->processors * most) return 0;
+  s->kernel = stream_kernel_of(p->acc, kind, p->in_dtype);
+  if (!s->kernel) return 0;
+  s->shared = (size_t)teams * (size_t)shared;
   a->chunks = 1;
   if (p->n > SCAN_CHUNK) {
     choose_long_lines(m, a, 1);
@@ -4042,8 +4284,8 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
     a->last_at = a->line_values * p->outputs;
   }
   a->tiles = tiles;
-  s->workspace = 8 + (size_t)a->last_at * 8;
-  s->threads = warps * 32 + 32;
+  s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? tiles * team : 0)) * words * 8;
+  s->threads = teams * team * 32 + 32;
   s->blocks = m->processors;
   return 1;
 }

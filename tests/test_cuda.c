@@ -171,17 +171,22 @@ static void test_device_scan(gpured_backend backend) {
 /* Enough tiles for the kernels that keep every warp busy: contiguous lines of all lengths, and lines
  * side by side that are deep, many, or a batch. */
 static void test_device_scan_large(gpured_backend backend) {
-  static const int64_t shapes[][2] = {{1, 7000001}, {3, 2000000}, {60, 100000}, {1500, 4100},
-                                      {4000, 1024}, {8000, 512},  {260000, 16}, {300000, 40}};
+  static const int64_t shapes[][2] = {{1, 9000001}, {3, 3000000}, {90, 100000}, {2000, 4100},
+                                      {8000, 1024}, {16000, 512}, {500000, 16}, {300000, 40}};
   static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN};
-  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_BF16};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_BF16,
+                               GPURED_F64, GPURED_I64, GPURED_I32};
   int i, j, k;
   (void)backend;
   for (i = 0; i < COUNT(shapes); ++i)
     for (j = 0; j < COUNT(dtypes); ++j)
       for (k = 0; k < COUNT(ops); ++k) {
         if ((j > 0 || k > 0) && (i + 2 * j + k) % 5 != 0) continue;
-        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, 0, 0, (i + k) % 2);
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1,
+                   (i + j) % 2 ? GPURED_SCAN_EXCLUSIVE : 0, 0, (i + k) % 2);
+        if (j == 0 && k == 0)
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1,
+                     i % 2 ? 0 : GPURED_SCAN_EXCLUSIVE, 0, i % 2);
         if (shapes[i][0] > 1)
           scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)(i + k) % 4, 0,
                      k % 2);
