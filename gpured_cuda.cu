@@ -975,6 +975,19 @@ GPURED__DEV void copies_wait() {
 #endif
 }
 
+GPURED__DEV void copies_commit() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/* Waits until all but the newest N groups of this thread's copies are there. */
+template <int N>
+GPURED__DEV void copies_wait_but() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
 /* The place of a vector in a tile: what threads read at the same time lies in different banks. A
  * block begins every 2^width_log2 vectors; P threads read it side by side. */
 template <int P>
@@ -1649,13 +1662,15 @@ enum {
 };
 
 struct cols {
-  int64_t width;     /* columns; the last kept axis, of stride 1 */
-  int64_t tiles;     /* along it */
-  int across_log2;   /* threads along it */
-  int deep_log2;     /* threads along a segment */
-  int blocks_log2;   /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
-  int64_t row_bytes; /* from one element of a sequence to the next */
-  int packed;        /* short ones: 16 bytes of results lie together */
+  int64_t width;            /* columns; the last kept axis, of stride 1 */
+  int64_t tiles;            /* along it */
+  int across_log2;          /* threads along it */
+  int deep_log2;            /* threads along a segment */
+  int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
+  int64_t row_bytes;        /* from one element of a sequence to the next */
+  int packed;               /* short ones: 16 bytes of results lie together */
+  unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
+                               threads to its next: strips, segments, batches */
 };
 
 /* Where the order does not matter a thread keeps one node instead of a counter. */
@@ -1723,32 +1738,41 @@ struct column_lanes<A, D, K_ARG> {
   typedef typename acc<A>::T T;
   typedef arg_node<T> N;
   enum { V = strip<D>::V };
+  enum { BATCH = COLS_BATCH / 2 }; /* nodes need registers */
   GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
                         N *a) {
+    int at[V]; /* short, unlike a node's index */
+    const int64_t left = (end - row + GPURED__LANES - 1) / GPURED__LANES;
+    const int rows = left < GPURED__LANES ? (int)left : (int)GPURED__LANES;
+    const char *from = base + row * c.row_bytes;
+    const int64_t step = GPURED__LANES * c.row_bytes;
 #pragma unroll
-    for (int i = 0; i < V; ++i) set_neutral<K_ARG>(&a[i]);
-    for (int half = 0; half < GPURED__LANES / COLS_BATCH; ++half) {
-      uint4 raw[COLS_BATCH];
+    for (int i = 0; i < V; ++i) {
+      a[i].v = lowest(T());
+      at[i] = 0;
+    }
+#pragma unroll 1
+    for (int first = 0; first < rows; first += BATCH, from += BATCH * step) {
+      uint4 raw[BATCH];
 #pragma unroll
-      for (int b = 0; b < COLS_BATCH; ++b)
-        if (row + b * GPURED__LANES < end)
-          raw[b] = load_strip(base + (row + b * GPURED__LANES) * c.row_bytes, strip<D>::BYTES);
+      for (int b = 0; b < BATCH; ++b)
+        if (first + b < rows) raw[b] = load_strip(from + b * step, strip<D>::BYTES);
 #pragma unroll
-      for (int b = 0; b < COLS_BATCH; ++b) {
+      for (int b = 0; b < BATCH; ++b) {
         T x[V];
-        if (row + b * GPURED__LANES >= end) break;
+        if (first + b >= rows) break;
         unpack<D, T, V>(raw[b], x, j.how);
 #pragma unroll
         for (int i = 0; i < V; ++i) {
-          T y = prepared<K_ARG>(x[i], j);
-          if (a[i].i == INT64_MAX || beats(y, a[i].v)) {
-            a[i].v = y;
-            a[i].i = row + b * GPURED__LANES;
-          }
+          const T y = prepared<K_ARG>(x[i], j);
+          if (!beats(y, a[i].v)) continue;
+          a[i].v = y;
+          at[i] = first + b;
         }
       }
-      row += COLS_BATCH * GPURED__LANES;
     }
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i].i = rows > 0 ? row + at[i] * GPURED__LANES : INT64_MAX;
   }
 };
 
@@ -1991,6 +2015,266 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
     }
 #pragma unroll
     for (int i = 0; i < V; ++i) store_result<K>(j, outer * c.width + col + i, result[i]);
+  }
+}
+
+/* ---- Columns that are needed twice ---- */
+/*
+ * A unit of up to 1024 rows is needed twice, for its maximum or mean and then for what is summed
+ * around it, or where the maximum is. A thread has one lane of one block, 16 bytes across: it
+ * copies those itself into a ring in shared memory, from where they go to its registers, and asks
+ * at once for what lies a ring ahead, half a unit more than the next one; so memory is busy all the
+ * time. Strips are 128 bytes wide; narrower ones cost the second cache more than it has. What
+ * threads tell each other are lanes, once for each of the two.
+ */
+enum {
+  UNIT_THREADS = 512,
+  UNIT_ROWS = 16, /* of a thread */
+  UNIT_HALF = UNIT_ROWS / 2,
+  UNIT_RING = 3 /* halves of units */
+};
+
+/* Which unit a block of threads has: the count-th of a segment of a strip of columns. */
+struct unit_place {
+  unsigned strip, segment, outer;
+  int count, rows; /* rows: the thread's */
+  const char *from;
+
+  __device__ __forceinline__ bool exists(const cols &c) const { return outer < c.outers; }
+  __device__ __forceinline__ int64_t begin(const cols &c) const {
+    return (((int64_t)segment << c.blocks_log2) + count) << (8 + c.deep_log2);
+  }
+  /* Rows of the unit. */
+  __device__ __forceinline__ int size(const job &j, const cols &c) const {
+    const int64_t left = j.n - begin(c);
+    const int unit = GPURED__BLOCK << c.deep_log2;
+    return left < unit ? (int)left : unit;
+  }
+  /* The thread's first row in the unit. */
+  __device__ __forceinline__ static int first_row(const cols &c) {
+    const int high = (int)threadIdx.x >> c.across_log2;
+    return high / GPURED__LANES * GPURED__BLOCK + high % GPURED__LANES;
+  }
+  __device__ __forceinline__ void settle(const job &j, const cols &c, int v, int bytes) {
+    const int across = 1 << c.across_log2, at = first_row(c);
+    const int left = size(j, c) - at + GPURED__LANES - 1;
+    const int64_t col = ((int64_t)strip * across + ((int)threadIdx.x & (across - 1))) * v;
+    rows = col >= c.width || left < 0 ? 0 : left / GPURED__LANES;
+    if (rows > UNIT_ROWS) rows = UNIT_ROWS;
+    from = j.in + (start_of(j, outer * c.width) + col) * bytes + (begin(c) + at) * c.row_bytes;
+  }
+  __device__ __forceinline__ void start(const job &j, const cols &c, int v, int bytes) {
+    const unsigned strips = (unsigned)c.tiles, segments = (unsigned)j.segments;
+    strip = blockIdx.x % strips;
+    segment = blockIdx.x / strips % segments;
+    outer = blockIdx.x / strips / segments;
+    count = 0;
+    settle(j, c, v, bytes);
+  }
+  /* The next one of this block of threads: as many strips on as there are blocks. */
+  __device__ __forceinline__ void advance(const job &j, const cols &c, int v, int bytes) {
+    const bool last = begin(c) + (GPURED__BLOCK << c.deep_log2) >= j.n;
+    ++count;
+    if (last || count >> c.blocks_log2) {
+      count = 0;
+      strip += c.step[0];
+      segment += c.step[1];
+      outer += c.step[2];
+      if (strip >= (unsigned)c.tiles) {
+        strip -= (unsigned)c.tiles;
+        ++segment;
+      }
+      if (segment >= (unsigned)j.segments) {
+        segment -= (unsigned)j.segments;
+        ++outer;
+      }
+    }
+    rows = 0;
+    if (exists(c)) settle(j, c, v, bytes);
+  }
+};
+
+/* A thread's part of the ring. `ahead` is the unit whose rows are asked for next: half 0 or 1. */
+struct unit_ring {
+  char *mine;
+  int at; /* the half in the ring that is read next, and asked for after it */
+  unit_place ahead;
+  int half;
+
+  __device__ __forceinline__ char *slot() const {
+    return mine + at * UNIT_HALF * (int)blockDim.x * 16;
+  }
+  __device__ __forceinline__ void ask(const job &j, const cols &c, int v, int bytes) {
+    char *to = slot();
+    const char *from = ahead.from + half * UNIT_HALF * GPURED__LANES * c.row_bytes;
+    const int rows = ahead.rows - half * UNIT_HALF;
+#pragma unroll
+    for (int k = 0; k < UNIT_HALF; ++k)
+      if (k < rows)
+        copy_16(to + k * (int)blockDim.x * 16, from + (int64_t)k * GPURED__LANES * c.row_bytes);
+    copies_commit();
+    at = at + 1 < UNIT_RING ? at + 1 : 0;
+    if (half) ahead.advance(j, c, v, bytes);
+    half ^= 1;
+  }
+  /* Half a unit to registers, and the half a ring ahead asked for. */
+  __device__ __forceinline__ void take(const job &j, const cols &c, int v, int bytes, uint4 *raw) {
+    const char *from = slot();
+    copies_wait_but<UNIT_RING - 1>();
+#pragma unroll
+    for (int k = 0; k < UNIT_HALF; ++k) raw[k] = *(const uint4 *)(from + k * (int)blockDim.x * 16);
+    ask(j, c, v, bytes);
+  }
+};
+
+/* f(k, x) for each row of a thread, in order. */
+template <int D, class T, int V, class F>
+GPURED__DEV void unit_rows(const uint4 *raw, int rows, const F &f) {
+#pragma unroll
+  for (int k = 0; k < UNIT_ROWS; ++k) {
+    T x[V];
+    if (k >= rows) break;
+    unpack<D, T, V>(raw[k], x, GPURED__PLAIN);
+    f(k, x);
+  }
+}
+
+/* Every thread gives V lanes; g(column, x) has a column's result in its first of 16 threads. Lanes
+ * lie so that 16 threads which read one column meet few banks twice. */
+template <int K, class T, int V, class G>
+GPURED__DEV void unit_fold(const cols &c, T *lanes, const T *a, const G &g) {
+  const int t = (int)threadIdx.x, last = (1 << c.across_log2) - 1, columns = V << c.across_log2;
+  const int high = t >> c.across_log2, turned = (t ^ high % GPURED__LANES / 2) & last;
+#pragma unroll
+  for (int i = 0; i < V; ++i) lanes[high * columns + turned * V + i] = a[i];
+  __syncthreads();
+  for (int e = t; e < columns * GPURED__LANES; e += (int)blockDim.x) {
+    const int l = e % GPURED__LANES, column = e / GPURED__LANES, layer = GPURED__LANES * columns;
+    const T *x = lanes + l * columns + ((column / V ^ l >> 1) & last) * V + column % V;
+    T y = x[0];
+    if (c.deep_log2 > 0) y = combined<K>(y, x[layer]);
+    if (c.deep_log2 > 1) y = combined<K>(y, combined<K>(x[2 * layer], x[3 * layer]));
+    g(column, folded<K>(0xffffffffu, y));
+  }
+}
+
+/* What comes of a unit's column first, what the second fold is made of, and the node of both. */
+template <int A, int K>
+struct unit_sums;
+template <int A>
+struct unit_sums<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  enum { FIRST = K_MAX, SECOND = K_ADD };
+  GPURED__DEV T centre(T m, int) { return m; }
+  GPURED__DEV T base(T m) { return is_finite(m) ? m : (T)0; }
+  GPURED__DEV T around(T x, T b, int) { return exponential(sub(x, b)); }
+  GPURED__DEV T placed(T x, int) { return x; }
+  GPURED__DEV pair_node<T> node(T m, T s, int, int64_t) {
+    pair_node<T> x;
+    x.m = m;
+    x.s = is_finite(m) ? s : (T)1;
+    return x;
+  }
+};
+template <int A>
+struct unit_sums<A, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  enum { FIRST = K_ADD, SECOND = K_SQUARE };
+  GPURED__DEV T centre(T sum, int n) { return quotient(sum, (T)n); }
+  GPURED__DEV T base(T mean) { return mean; }
+  GPURED__DEV T around(T x, T b, int) { return sub(x, b); }
+  GPURED__DEV T placed(T x, int) { return x; }
+  GPURED__DEV moments_node<T> node(T mean, T m2, int n, int64_t) {
+    moments_node<T> x;
+    x.mean = mean;
+    x.m2 = m2;
+    x.n = n;
+    return x;
+  }
+};
+/* The greatest, then the first place that holds it: the greatest of the places' negatives. */
+template <int A>
+struct unit_sums<A, K_ARG> {
+  typedef typename acc<A>::T T;
+  enum { FIRST = K_MAX, SECOND = K_MAX };
+  GPURED__DEV T centre(T m, int) { return m; }
+  GPURED__DEV T base(T m) { return m; }
+  GPURED__DEV T around(T x, T b, int k) {
+    return equal(x, b) || is_nan(x) ? (T)(-k * GPURED__LANES) : lowest(T());
+  }
+  GPURED__DEV T placed(T x, int row) { return sub(x, (T)row); }
+  GPURED__DEV arg_node<T> node(T m, T row, int, int64_t begin) {
+    arg_node<T> x;
+    x.v = m;
+    x.i = begin - (int64_t)row;
+    return x;
+  }
+};
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(UNIT_THREADS, 1)
+    reduce_col_units(const job j, const cols c) {
+  typedef typename acc<A>::T T;
+  typedef typename kind<A, K>::N N;
+  typedef unit_sums<A, K> sums;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  extern __shared__ __align__(128) char space[];
+  const int t = (int)threadIdx.x, columns = V << c.across_log2;
+  const int tx = t & ((1 << c.across_log2) - 1);
+  T *lanes = (T *)(space + UNIT_RING * UNIT_HALF * (int)blockDim.x * 16);
+  T *centre = lanes + (columns * GPURED__LANES << c.deep_log2); /* of each column */
+  N *stack = (N *)(centre + columns);
+  unit_ring ring;
+  unit_place now;
+  now.start(j, c, V, SIZE);
+  ring.mine = space + t * 16;
+  ring.at = ring.half = 0;
+  ring.ahead = now;
+#pragma unroll 1
+  for (int i = 0; i < UNIT_RING; ++i) ring.ask(j, c, V, SIZE);
+  while (now.exists(c)) {
+    const unit_place next = ring.ahead; /* half of it has been asked for */
+    uint4 raw[UNIT_ROWS];
+    T a[V], b[V];
+    ring.take(j, c, V, SIZE, raw);
+    ring.take(j, c, V, SIZE, raw + UNIT_HALF);
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<sums::FIRST>(&a[i]);
+    unit_rows<D, T, V>(raw, now.rows, [&](int, const T *x) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = combined<sums::FIRST>(a[i], prepared<K>(x[i], j));
+    });
+    __syncthreads(); /* the unit before has been folded */
+    unit_fold<sums::FIRST, T, V>(c, lanes, a, [&](int column, T x) {
+      if (t % GPURED__LANES == 0) centre[column] = sums::centre(x, now.size(j, c));
+    });
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      b[i] = sums::base(centre[tx * V + i]);
+      set_neutral<sums::SECOND>(&a[i]);
+    }
+    unit_rows<D, T, V>(raw, now.rows, [&](int k, const T *x) {
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        a[i] = step<sums::SECOND>(a[i], sums::around(prepared<K>(x[i], j), b[i], k));
+    });
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = sums::placed(a[i], unit_place::first_row(c));
+    unit_fold<sums::SECOND, T, V>(c, lanes, a, [&](int column, T x) {
+      const int64_t col = (int64_t)now.strip * columns + column;
+      if (t % GPURED__LANES || col >= c.width) return;
+      N node = sums::node(centre[column], x, now.size(j, c), now.begin(c));
+      const int64_t s = now.outer * c.width + col;
+      push<K>(stack + column, columns, now.count, node);
+      if (next.count) return;
+      node = closed<K>(stack + column, columns, now.count + 1);
+      if (j.segments == 1)
+        store_result<K>(j, s, node);
+      else
+        ((N *)j.partial)[s * j.segments + now.segment] = node;
+    });
+    now = next;
   }
 }
 
@@ -3823,7 +4107,16 @@ static const void *finish_kernel_of(const reduction *r) {
 }
 
 /* Kernels that read memory as it lies, for one accumulator and dtype. */
-enum { READ_EACH, READ_SOME, READ_WHOLE, READ_LONG, READ_COLS, READ_SHORT_COLS, READ_FEW_COLS };
+enum {
+  READ_EACH,
+  READ_SOME,
+  READ_WHOLE,
+  READ_LONG,
+  READ_COLS,
+  READ_SHORT_COLS,
+  READ_FEW_COLS,
+  READ_COL_UNITS
+};
 
 template <int A, int D, int K>
 static const void *rows_kernel(int how) {
@@ -3839,6 +4132,7 @@ static const void *folding_kernel(int how, int k) {
   case K:                                                                                \
     if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
     if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
+    if (how == READ_COL_UNITS) return NULL;                                              \
     if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
     return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
   switch (k) {
@@ -3854,6 +4148,10 @@ static const void *folding_kernel(int how, int k) {
 
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
+  if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
+  if (k == K_MOMENTS && how == READ_COL_UNITS)
+    return (const void *)reduce_col_units<A, D, K_MOMENTS>;
+  if (k == K_ARG && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_ARG>;
   if (k == K_LSE) return how < READ_COLS ? rows_kernel<A, D, K_LSE>(how) : NULL;
   if (k == K_MOMENTS) return how < READ_COLS ? rows_kernel<A, D, K_MOMENTS>(how) : NULL;
   return folding_kernel<A, D>(how, k);
@@ -4055,6 +4353,50 @@ static int choose_short_cols(reduction *r, int64_t width, int size) {
   return 1;
 }
 
+/* Shared memory of strips that wide. */
+static size_t col_units_shared(const reduction *r, int v) {
+  const cols *c = &r->c;
+  const size_t t = r->acc == GPURED__F32 ? 4 : 8, columns = (size_t)v << c->across_log2;
+  const size_t threads = (size_t)GPURED__LANES << (c->across_log2 + c->deep_log2);
+  return UNIT_RING * UNIT_HALF * threads * 16 +
+         columns * (t * (GPURED__LANES << c->deep_log2) + t +
+                    node_bytes(r) * (size_t)(c->blocks_log2 + 1));
+}
+
+/* Columns that are needed twice: a strip's rows of a unit fill the threads. */
+static int choose_col_units(const machine *m, reduction *r, int size) {
+  cols *c = &r->c;
+  const int v = 16 / size;
+  const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
+  int64_t units;
+  if (r->kind == K_ARG && r->j.n < GPURED__WIDE_BLOCK) return 0; /* reduce_cols needs no units */
+  if (!reading_kernel(r, READ_COL_UNITS)) return 0;
+  c->deep_log2 = blocks > 2 ? 2 : log2_up(blocks);
+  c->across_log2 = log2_of(UNIT_THREADS / GPURED__LANES) - c->deep_log2;
+  if (c->across_log2 > log2_up(c->width / v)) c->across_log2 = log2_up(c->width / v);
+  units = gpured__ceil_div(blocks, (int64_t)1 << c->deep_log2);
+  while (gpured__ceil_div(units, (int64_t)1 << c->blocks_log2) > FINISH_MOST) ++c->blocks_log2;
+  while (c->across_log2 > 0 && col_units_shared(r, v) > (size_t)m->shared) --c->across_log2;
+  r->threads = GPURED__LANES << (c->across_log2 + c->deep_log2);
+  r->shared = col_units_shared(r, v);
+  c->tiles = gpured__ceil_div(c->width / v, (int64_t)1 << c->across_log2);
+  r->j.segments = gpured__ceil_div(units, (int64_t)1 << c->blocks_log2);
+  r->blocks = r->j.outputs / c->width * c->tiles * r->j.segments;
+  if (r->threads < 32 || r->blocks > INT32_MAX / 2 || r->shared > (size_t)m->shared) {
+    r->j.segments = 1;
+    return 0;
+  }
+  if (r->blocks > (int64_t)m->processors * (UNIT_THREADS / r->threads))
+    r->blocks = (int64_t)m->processors * (UNIT_THREADS / r->threads);
+  c->outers = (unsigned)(r->j.outputs / c->width);
+  c->step[0] = (unsigned)(r->blocks % c->tiles);
+  c->step[1] = (unsigned)(r->blocks / c->tiles % r->j.segments);
+  c->step[2] = (unsigned)(r->blocks / c->tiles / r->j.segments);
+  r->route = ROUTE_READ;
+  r->how = READ_COL_UNITS;
+  return 1;
+}
+
 static int choose_cols(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), v = size == 1 ? 8 : 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
@@ -4066,8 +4408,9 @@ static int choose_cols(const machine *m, reduction *r) {
   if (choose_short_cols(r, width, size)) return 1;
   if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size))
     return 0;
-  if (!reading_kernel(r, READ_COLS)) return 0;
   c->width = width;
+  if (r->kind >= K_ARG && choose_col_units(m, r, size)) return 1;
+  if (!reading_kernel(r, READ_COLS)) return 0;
   c->across_log2 = log2_up(width / v);
   if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
   c->tiles = gpured__ceil_div(width / v, (int64_t)1 << c->across_log2);
@@ -4445,19 +4788,6 @@ GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
 }
 
 /* ---- Slices of an operand ---- */
-
-GPURED__DEV void copies_commit() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/* Waits until all but the newest N groups of this thread's copies are there. */
-template <int N>
-GPURED__DEV void copies_wait_but() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-#endif
-}
 
 /* An asynchronous copy, where `go`. */
 template <int BYTES>

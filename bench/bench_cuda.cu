@@ -345,6 +345,12 @@ static const reduce_row reduce_rows[] = {
     {"lse f32 rows 2^15x2^15", GPURED_LOGSUMEXP, GPURED_F32, 1, P(15), P(15)},
     {"lse f32 flat 2^30", GPURED_LOGSUMEXP, GPURED_F32, 1, 1, P(30)},
     {"var f32 rows 2^20x1024", GPURED_VAR, GPURED_F32, 1, P(20), 1024},
+    {"lse f32 cols 2^20x1024", GPURED_LOGSUMEXP, GPURED_F32, 0, P(20), 1024},
+    {"lse f32 cols 2^15x2^15", GPURED_LOGSUMEXP, GPURED_F32, 0, P(15), P(15)},
+    {"argmax f32 cols 2^20x1024", GPURED_ARGMAX, GPURED_F32, 0, P(20), 1024},
+    {"argmax f32 cols 2^15x2^15", GPURED_ARGMAX, GPURED_F32, 0, P(15), P(15)},
+    {"var f32 cols 2^20x1024", GPURED_VAR, GPURED_F32, 0, P(20), 1024},
+    {"var f32 cols 2^15x2^15", GPURED_VAR, GPURED_F32, 0, P(15), P(15)},
 };
 
 struct scan_row {
@@ -360,6 +366,7 @@ static const scan_row scan_rows[] = {
     {"scan f32 flat 2^20", GPURED_F32, 1, 1, P(20), 0},
     {"scan f64 flat 2^29", GPURED_F64, 1, 1, P(29), 0},
     {"scan i64 flat 2^29", GPURED_I64, 1, 1, P(29), 0},
+    {"scan i32 flat 2^30", GPURED_I32, 1, 1, P(30), 0},
     {"scan f16 flat 2^30", GPURED_F16, 1, 1, P(30), 0},
     {"scan f32 exclusive 2^28", GPURED_F32, 1, 1, P(28), GPURED_SCAN_EXCLUSIVE},
     {"scan f32 rows 2^15x2^15", GPURED_F32, 1, P(15), P(15), 0},
