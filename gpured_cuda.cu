@@ -4721,37 +4721,41 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
 /* 12  GEMM-reduce: the product                                                                   */
 /* ============================================================================================== */
 /*
- * 256 threads own a tile of the product: 128 rows, which are one block of the order, by W columns.
+ * A block of threads owns a tile of the product: 128 rows, which are one block of the order, or 64
+ * where no item has more (the others are absent, and add -0), by W columns.
  * Slices of BK steps of k of both operands pass through a ring in shared memory, [k][across],
  * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or
  * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
  * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
  * and not looked at.
- *   A finished tile is reduced where it is, in registers, if all of its 128 rows exist and no
- * product is stored. Otherwise, and for integers, it passes through shared memory 16 columns at a
- * time (a strip), 16 threads to each column, where everything that docs/ORDER.md section 7 knows is
- * a few steps. Several results cost one pass. Each tile leaves one partial a column and result,
- * which section 10 and the kernels of section 13 combine.
+ *   A finished tile is reduced where it is, in registers, if all of its rows exist and no product
+ * is stored. Otherwise, and for integers, it passes through shared memory, one column of each
+ * thread at a time (a strip), 16 threads to each, where everything that docs/ORDER.md section 7
+ * knows is a few steps. Several results cost one pass. Each tile leaves one partial a column and
+ * result, which section 10 and the kernels of section 13 combine; where an item is one block, it
+ * may be the result itself.
  */
-enum { GEMM_THREADS = 256, GEMM_RASTER = 16, STRIP_COLUMNS = 16 };
+enum { GEMM_RASTER = 16 };
 
-/* How a slice is read: element by element, by 16 bytes along rows (or columns), or to be
- * converted. */
-enum { SLICE_ELEMENTS, SLICE_VECTORS, SLICE_CONVERT };
+/* How a slice is read: element by element, by 16 bytes across rows (or columns) or along k, or to
+ * be converted. */
+enum { SLICE_ELEMENTS, SLICE_VECTORS, SLICE_ALONG, SLICE_CONVERT };
 
 struct operand {
   const char *data;
   int64_t across, along; /* strides in elements, over rows (or columns) and over k */
   int dtype, by_depth;   /* by_depth: neighbours in memory are along k */
-  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, by 8 steps, a slice */
+  int64_t line_bytes, deep_bytes, slice_bytes; /* to a thread's next line, steps, slice */
 };
 
 /* One result: the operation on entered values, and where its partials go:
- * [items][blocks][columns] */
+ * [items][blocks][columns]. Where an item is one block they may be the results: then no values
+ * are kept beside indices, which may be of 8 bytes. */
 struct outcome {
   int kind, enter;
   uint64_t flip;
   char *first, *second;
+  int wide;
 };
 
 struct product {
@@ -4776,7 +4780,8 @@ struct tile_place {
 
 GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
   const int64_t each = g.blocks * g.column_tiles, band = GEMM_RASTER * g.column_tiles;
-  tile_place here;
+  tile_place here = {tile, 0, 0};
+  if (each == 1) return here;
   here.item = tile / each;
   tile -= here.item * each;
   const int64_t first = tile / band * GEMM_RASTER;
@@ -4815,29 +4820,36 @@ GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
 }
 
 /*
- * A thread's share of the slices of one operand: W rows (or columns) by BK steps, to [BK][LD], one
- * element or vector every 32 rows and 8 steps. The slice that is not full is the first one, so that
- * the loop over the others has no branch; its missing steps do nothing wherever they come. Rows
- * that do not exist are not copied. HOLD: distances are kept in registers, which lets the compiler
- * order the fma better; otherwise they are read from the parameters, which leaves more registers.
+ * A thread's share of the slices of one operand: W rows (or columns) by BK steps, one element or
+ * vector every LINE_GAP rows and STEP_GAP steps. They go to [BK][W + PAD], or, in vectors along k,
+ * which keep their order, to [W][BK + 4]. The slice that is not full is the first one, so that the
+ * loop over the others has no branch; its missing steps do nothing wherever they come. Rows that do
+ * not exist are not copied. HOLD: distances are kept in registers, which lets the compiler order
+ * the fma better; otherwise they are read from the parameters, which leaves more registers.
  */
-template <class S, int W, int BK, int LD, int HOW, bool HOLD>
+template <class S, int THREADS, int W, int BK, int PAD, int HOW, bool HOLD>
 struct slices {
-  enum { V = HOW == SLICE_VECTORS ? 16 / (int)sizeof(S) : 1, LINES = W / (32 * V) };
-  enum { DEEP = BK / 8, SHARE = LINES * DEEP, CONVERTS = HOW == SLICE_CONVERT };
+  enum { ACROSS = HOW == SLICE_VECTORS, ALONG = HOW == SLICE_ALONG };
+  enum { V = ACROSS || ALONG ? 16 / (int)sizeof(S) : 1, ROW = W / V < 32 ? W / V : 32 };
+  enum { STEP_LANES = ALONG ? BK / V : ACROSS ? THREADS / ROW : 8 };
+  enum { LINE_LANES = THREADS / STEP_LANES, LINE_GAP = LINE_LANES * (ACROSS ? V : 1) };
+  enum { STEP_GAP = STEP_LANES * (ALONG ? V : 1), LINES = W / LINE_GAP, DEEP = BK / STEP_GAP };
+  enum { STEP_AT = ALONG ? 1 : W + PAD, LINE_AT = ALONG ? BK + 4 : 1 };
+  enum { SIZE = ALONG ? W * LINE_AT : BK * STEP_AT };
+  enum { SHARE = LINES * DEEP, CONVERTS = HOW == SLICE_CONVERT };
   const char *at; /* this thread's first element in the next slice */
   int64_t line_bytes, deep_bytes, slice_bytes;
   int to;        /* elements from the beginning of a slice's place */
   unsigned mask; /* which of LINES exist */
   S held[CONVERTS ? SHARE : 1];
 
+  GPURED__DEV bool steps_first(const operand &o) { return ALONG || (!ACROSS && o.by_depth); }
   GPURED__DEV int first_step(const operand &o) {
-    return (int)threadIdx.x % (HOW == SLICE_VECTORS || !o.by_depth ? 256 : 8) /
-           (HOW == SLICE_VECTORS || !o.by_depth ? 32 : 1);
+    return ALONG ? (int)threadIdx.x % STEP_LANES * V
+                 : (steps_first(o) ? (int)threadIdx.x % STEP_LANES : (int)threadIdx.x / LINE_LANES);
   }
   GPURED__DEV int first_line(const operand &o) {
-    return HOW == SLICE_VECTORS ? (int)threadIdx.x % 32 * V
-                                : (o.by_depth ? (int)threadIdx.x / 8 : (int)threadIdx.x % 32);
+    return steps_first(o) ? (int)threadIdx.x / STEP_LANES : (int)threadIdx.x % LINE_LANES * V;
   }
 
   /* `line`: of the tile in the operand, of which `lines` exist. */
@@ -4846,13 +4858,13 @@ struct slices {
     const int size = HOW == SLICE_CONVERT ? size_of(o.dtype) : (int)sizeof(S);
     const int k = first_step(o), i = first_line(o);
     at = o.data + (offset + (line + i) * o.across + k * o.along) * size;
-    line_bytes = HOLD ? (HOW == SLICE_VECTORS ? 512 : o.across * size * 32) : o.line_bytes;
-    deep_bytes = HOLD ? o.along * size * 8 : o.deep_bytes;
+    line_bytes = HOLD ? o.across * size * LINE_GAP : o.line_bytes;
+    deep_bytes = HOLD ? o.along * size * STEP_GAP : o.deep_bytes;
     slice_bytes = HOLD ? deep_bytes * DEEP : o.slice_bytes;
-    to = k * LD + i;
+    to = k * STEP_AT + i * LINE_AT;
     mask = 0;
 #pragma unroll
-    for (int e = 0; e < LINES; ++e) mask |= (unsigned)(line + i + e * 32 * V < lines) << e;
+    for (int e = 0; e < LINES; ++e) mask |= (unsigned)(line + i + e * LINE_GAP < lines) << e;
   }
 
   /* The first slice, of which `have` steps exist. */
@@ -4862,9 +4874,9 @@ struct slices {
     for (int d = 0; d < DEEP; ++d)
 #pragma unroll 1
       for (int e = 0; e < LINES; ++e) {
-        S *place = slot + to + d * 8 * LD + e * 32 * V;
+        S *place = slot + to + d * STEP_GAP * STEP_AT + e * LINE_GAP * LINE_AT;
         const char *from = at + d * deep_bytes + e * line_bytes;
-        if (k + 8 * d >= have) {
+        if (k + STEP_GAP * d >= have) {
           for (int v = 0; v < V; ++v) place[v] = absent;
         } else if (mask >> e & 1) {
           if (HOW == SLICE_CONVERT)
@@ -4873,7 +4885,7 @@ struct slices {
             copy_if<V * sizeof(S)>(true, place, from);
         }
       }
-    at += have * (deep_bytes / 8);
+    at += have * (deep_bytes / STEP_GAP);
   }
 
   /* Part `part` of `parts` of a slice. */
@@ -4883,10 +4895,10 @@ struct slices {
     for (int n = 0; n < SHARE; ++n) {
       const int d = n / LINES, e = n % LINES;
       if (n * parts / SHARE != part) continue;
-      S *place = slot + to + d * 8 * LD + e * 32 * V;
+      S *place = slot + to + d * STEP_GAP * STEP_AT + e * LINE_GAP * LINE_AT;
       const char *from = at;
       if (d > 0) from += d * deep_bytes;
-      from += HOW == SLICE_VECTORS ? e * 512 : e * line_bytes;
+      from += ACROSS ? e * LINE_GAP * (int)sizeof(S) : e * line_bytes;
       copy_if<V * sizeof(S)>(which >> e & 1, place, from);
     }
     if (part == parts - 1) at += slice_bytes;
@@ -4908,7 +4920,8 @@ struct slices {
 #pragma unroll
     for (int d = 0; d < DEEP; ++d)
 #pragma unroll
-      for (int e = 0; e < LINES; ++e) slot[to + d * 8 * LD + e * 32 * V] = held[d * LINES + e];
+      for (int e = 0; e < LINES; ++e)
+        slot[to + d * STEP_GAP * STEP_AT + e * LINE_GAP * LINE_AT] = held[d * LINES + e];
   }
 };
 
@@ -4925,8 +4938,8 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
 }
 /*
  * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all
- * of them a thread's warp has rows 32 w ... of each half of the tile, w = warp % 2, so that the
- * first steps of a fold are cheap: slots i and i + 4 are 64 rows apart, two warps 32.
+ * of them slots i and i + 4 are half of the tile's rows apart, and a warp has rows 32 w ... of each
+ * half, w = warp % ROW_WARPS, so that the first steps of a fold are cheap.
  */
 
 /*
@@ -4934,22 +4947,28 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
  * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
  * different vectors.
  */
-template <int A, int TN, int BK_, int AHEAD_, int STAGES_>
+template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4>
 struct fma_engine {
   typedef typename acc<A>::T T;
   typedef T S;
-  enum { W = 16 * TN, BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
+  enum { W = 4 * TN * COLUMN_WARPS, ROW_WARPS = ROW_WARPS_, ROWS = 64 * ROW_WARPS };
+  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = 4 * COLUMN_WARPS };
+  enum { BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
   /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows
    * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
-  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS, LATE = 1, FIRST_XOR = 8, HOLD = 1 };
+  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS * ROW_WARPS / 2 };
+  enum { LATE = 1, FIRST_XOR = 8, HOLD = 1 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
-  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + ((int)threadIdx.x >> 1 & 7) * 4; }
-  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i % 4; }
-  /* A thread's columns begin in one of 16 places. */
+  GPURED__DEV int row() {
+    return (int)threadIdx.x / 32 % ROW_WARPS * 32 + ((int)threadIdx.x >> 1 & 7) * 4;
+  }
+  GPURED__DEV int row_slot(int i) { return i / 4 * (ROWS / 2) + i % 4; }
+  /* A thread's columns begin in one of PLACES. */
   GPURED__DEV int place() {
-    return (int)threadIdx.x / 64 * 4 + ((int)threadIdx.x >> 4 & 1) * 2 + (int)threadIdx.x % 2;
+    return (int)threadIdx.x / (32 * ROW_WARPS) * 4 + ((int)threadIdx.x >> 4 & 1) * 2 +
+           (int)threadIdx.x % 2;
   }
   GPURED__DEV int column(int place, int j) {
     return place / 4 * (4 * TN) + place % 4 * 4 + j / 4 * 16 + j % 4;
@@ -4962,22 +4981,22 @@ struct fma_engine {
 #pragma unroll
       for (int j = 0; j < TN; ++j) c[i][j] = 0;
   }
-  template <int LEFT, int RIGHT>
+  template <class L, class R>
   __device__ __forceinline__ void load(const S *left, const S *right, int step) {
     const int which = step % (1 + AHEAD);
-    left += step * LEFT + row();
-    right += step * RIGHT + column(place(), 0);
+    left += step * L::STEP_AT + row();
+    right += step * R::STEP_AT + column(place(), 0);
     load_four(&a[which][0], left);
-    load_four(&a[which][4], left + 64);
+    load_four(&a[which][4], left + ROWS / 2);
 #pragma unroll
     for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 16 * q);
   }
   /* Multiplies what is there for `step`; the operands of `next` come meanwhile. Without AHEAD those
    * of `step` are read first, and other warps fill the time. */
-  template <int LEFT, int RIGHT>
+  template <class L, class R>
   __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
     const int which = step % (1 + AHEAD);
-    load<LEFT, RIGHT>(left, right, AHEAD ? next : step);
+    load<L, R>(left, right, AHEAD ? next : step);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
 #pragma unroll
@@ -5045,6 +5064,7 @@ struct mma_engine {
   typedef double T;
   typedef S_ S;
   enum { P = 2, W = 128, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
+  enum { ROW_WARPS = 2, ROWS = 128, THREADS = 256, PLACES = 16 };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
   enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, HOLD = 0 };
   double c[4][4][4], a[4][2 * P], b[4][P];
@@ -5065,40 +5085,41 @@ struct mma_engine {
   }
   GPURED__DEV double widened(double x) { return x; }
   GPURED__DEV double widened(float x) { return wide(x); }
-  template <int LEFT>
+  template <class L>
   __device__ __forceinline__ void load_left(const S *left, int step, int i) {
-    left += (4 * P * step + (int)threadIdx.x % 4) * LEFT + row() + row_slot(2 * i);
+    left +=
+        (4 * P * step + (int)threadIdx.x % 4) * L::STEP_AT + (row() + row_slot(2 * i)) * L::LINE_AT;
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      a[i][2 * p] = widened(left[4 * p * LEFT]);
-      a[i][2 * p + 1] = widened(left[4 * p * LEFT + 8]);
+      a[i][2 * p] = widened(left[4 * p * L::STEP_AT]);
+      a[i][2 * p + 1] = widened(left[4 * p * L::STEP_AT + 8 * L::LINE_AT]);
     }
   }
-  template <int RIGHT>
+  template <class R>
   __device__ __forceinline__ void load_right(const S *right, int step, int j) {
-    right += (4 * P * step + (int)threadIdx.x % 4) * RIGHT + (int)threadIdx.x / 64 * 32 +
-             (int)threadIdx.x % 32 / 4 + 8 * j;
+    right += (4 * P * step + (int)threadIdx.x % 4) * R::STEP_AT +
+             ((int)threadIdx.x / 64 * 32 + (int)threadIdx.x % 32 / 4 + 8 * j) * R::LINE_AT;
 #pragma unroll
-    for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * RIGHT]);
+    for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * R::STEP_AT]);
   }
-  template <int LEFT, int RIGHT>
+  template <class L, class R>
   __device__ __forceinline__ void load(const S *left, const S *right, int step) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      load_left<LEFT>(left, step, i);
-      load_right<RIGHT>(right, step, i);
+      load_left<L>(left, step, i);
+      load_right<R>(right, step, i);
     }
   }
-  template <int LEFT, int RIGHT>
+  template <class L, class R>
   __device__ __forceinline__ void multiply(const S *left, const S *right, int, int next) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         multiply_f64<P>(c[i][j], a[i], b[j]);
-        if (i == 3) load_right<RIGHT>(right, next, j);
+        if (i == 3) load_right<R>(right, next, j);
       }
-      load_left<LEFT>(left, next, i);
+      load_left<L>(left, next, i);
     }
   }
 };
@@ -5180,18 +5201,30 @@ GPURED__DEV T fold_rows(T *x) {
   return folded<K>(0xffffffffu, x[0]);
 }
 
+/* A column's partial; `row` and `more` where the operation has them. */
+template <class T>
+GPURED__DEV void put_column(const outcome &r, int64_t at, T y, T more, int row) {
+  typedef decltype(bits_of(T())) U;
+  set_bits(&y, (U)(bits_of(y) ^ (U)r.flip));
+  if (r.first) ((T *)r.first)[at] = canonical(y);
+  if (r.kind == K_LSE) ((T *)r.second)[at] = more;
+  if (r.kind != K_ARG) return;
+  if (r.wide)
+    ((int64_t *)r.second)[at] = row;
+  else
+    ((int32_t *)r.second)[at] = row;
+}
+
 template <int K, class T>
 GPURED__DEV void reduce_fold(const column_values<T> &c, const outcome &r) {
-  typedef decltype(bits_of(T())) U;
   T x[COLUMN_ROWS];
 #pragma unroll
   for (int i = 0; i < COLUMN_ROWS; ++i) {
     set_neutral<K>(&x[i]);
     if (my_row(i) < c.rows) x[i] = entered(r, c.v[i]);
   }
-  T y = fold_rows<K>(x);
-  set_bits(&y, (U)(bits_of(y) ^ (U)r.flip));
-  if (c.exists && threadIdx.x % 16 == 0) ((T *)r.first)[c.at] = y;
+  const T y = fold_rows<K>(x);
+  if (c.exists && threadIdx.x % 16 == 0) put_column(r, c.at, y, y, 0);
 }
 
 template <class T>
@@ -5217,11 +5250,7 @@ GPURED__DEV void reduce_arg(const column_values<T> &c, const outcome &r) {
     x.i = __shfl_xor_sync(0xffffffffu, best.i, h);
     if (beats(x.v, best.v) || (!beats(best.v, x.v) && x.i < best.i)) best = x;
   }
-  if (!c.exists || threadIdx.x % 16 != 0) return;
-  typedef decltype(bits_of(T())) U;
-  set_bits(&best.v, (U)(bits_of(best.v) ^ (U)r.flip));
-  ((T *)r.first)[c.at] = best.v;
-  ((int32_t *)r.second)[c.at] = best.i;
+  if (c.exists && threadIdx.x % 16 == 0) put_column(r, c.at, best.v, best.v, best.i);
 }
 
 template <class T>
@@ -5239,9 +5268,7 @@ GPURED__DEV void reduce_pair(const column_values<T> &c, const outcome &r) {
   }
   x[0] = fold_rows<K_ADD>(x);
   if (is_finite(m)) s = x[0];
-  if (!c.exists || threadIdx.x % 16 != 0) return;
-  ((T *)r.first)[c.at] = m;
-  ((T *)r.second)[c.at] = s;
+  if (c.exists && threadIdx.x % 16 == 0) put_column(r, c.at, m, s, 0);
 }
 GPURED__DEV void reduce_pair(const column_values<uint64_t> &, const outcome &) {}
 
@@ -5308,19 +5335,19 @@ GPURED__DEV void halve(N *x, int *slot) {
 }
 
 /* The same between two warps, by way of shared memory. */
-template <int K, int C, int R, class N>
+template <int K, int C, int R, int THREADS, class N>
 GPURED__DEV void halve_warps(N *x, int *slot, N *shared) {
   const bool upper = threadIdx.x / 32 % 2 != 0;
 #pragma unroll
   for (int i = 0; i < C / 2 * R; ++i) {
     const N other = x[i + C / 2 * R];
-    shared[i * GEMM_THREADS + threadIdx.x] = upper ? x[i] : other;
+    shared[i * THREADS + threadIdx.x] = upper ? x[i] : other;
     x[i] = upper ? other : x[i];
   }
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < C / 2 * R; ++i)
-    x[i] = combined<K>(x[i], shared[i * GEMM_THREADS + (threadIdx.x ^ 32)]);
+    x[i] = combined<K>(x[i], shared[i * THREADS + (threadIdx.x ^ 32)]);
   __syncthreads();
   *slot += upper ? C / 2 : 0;
 }
@@ -5337,24 +5364,23 @@ GPURED__DEV void fold_four(N *x) {
 /* From R values of each of AT_ONCE columns to one of one column: x[0]. Returns which. */
 template <int K, class E, int R, class N>
 GPURED__DEV int fold_tile(N *x, char *memory) {
-  enum { C = E::AT_ONCE, X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
+  enum { X = E::FIRST_XOR, LATE = R == 4 && E::LATE, Q = LATE ? 4 : 1 };
+  enum { C = E::AT_ONCE / E::ROW_WARPS };
   int slot = 0;
-  halve_warps<K, C, R>(x, &slot, (N *)memory);
-  if (R == 4 && !LATE) fold_four<K, C / 2>(x);
-  halve<K, C / 2, Q, X>(x, &slot);
-  halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 2>(x, &slot);
-  halve<K, (C / 8 > 1 ? C / 8 : 1), Q, X / 4>(x, &slot);
+  if (E::ROW_WARPS == 2) halve_warps<K, 2 * C, R, E::THREADS>(x, &slot, (N *)memory);
+  if (R == 4 && !LATE) fold_four<K, C>(x);
+  halve<K, C, Q, X>(x, &slot);
+  halve<K, (C / 2 > 1 ? C / 2 : 1), Q, X / 2>(x, &slot);
+  halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 4>(x, &slot);
   if (LATE) fold_four<K, 1>(x);
   return slot;
 }
 
-/* Where the column of a slot has its partial; -1: nowhere, or another thread stores it. */
+/* Does this thread store the column of its slot, or does another one? */
 template <class E>
-GPURED__DEV int64_t partial_of(const product &g, const tile_place &here, int slot) {
-  const int64_t j = here.column + E::column(E::place(), slot);
-  const int twice = E::AT_ONCE >= 16 ? 0 : E::FIRST_XOR / 4 * (E::AT_ONCE == 8 ? 1 : 3);
-  if (j >= g.columns || ((int)threadIdx.x & twice)) return -1;
-  return (here.item * g.blocks + here.block) * g.columns + j;
+GPURED__DEV bool is_storing() {
+  enum { C = E::AT_ONCE / E::ROW_WARPS };
+  return ((int)threadIdx.x & (E::FIRST_XOR / 4 * (8 / C - 1))) == 0;
 }
 
 template <class E>
@@ -5487,12 +5513,9 @@ GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const 
     y = pair.m;
     more = pair.s;
   }
-  const int64_t at = partial_of<E>(g, here, slot);
-  if (at < 0) return;
-  set_bits(&y, (U)(bits_of(y) ^ flip));
-  ((T *)o.first)[at] = y;
-  if (o.kind == K_ARG) ((int32_t *)o.second)[at] = row;
-  if (o.kind == K_LSE) ((T *)o.second)[at] = more;
+  const int64_t j = here.column + E::column(E::place(), slot);
+  if (j < g.columns && is_storing<E>())
+    put_column(o, (here.item * g.blocks + here.block) * g.columns + j, y, more, row);
 }
 
 template <class E>
@@ -5522,9 +5545,7 @@ GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine,
   }
 #pragma unroll 1
   for (int s = 0; s < E::COLUMNS; ++s) {
-    T *strip = strips + s % 2 * STRIP_COLUMNS * E::STRIP;
-    const int which = (int)threadIdx.x / 16;
-    const int64_t j = here.column + E::column(which, s);
+    T *strip = strips + s % 2 * E::PLACES * E::STRIP;
 #pragma unroll
     for (int j = 0; j < E::COLUMNS; ++j)
       if (j == s)
@@ -5532,21 +5553,27 @@ GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine,
         for (int i = 0; i < 8; ++i)
           strip[E::place() * E::STRIP + E::row() + E::row_slot(i)] = engine.value(i, j);
     __syncthreads(); /* enough for two strips in turn */
-    c.exists = j < g.columns;
-    c.at = (here.item * g.blocks + here.block) * g.columns + j;
-    const T column_bias = bias_at<T>(g.column_bias, here.item * g.columns + (c.exists ? j : 0));
-#pragma unroll
-    for (int i = 0; i < COLUMN_ROWS; ++i)
-      c.v[i] = finished(g, strip[which * E::STRIP + my_row(i)], bias[i], column_bias);
-    if (g.c) store_values(g, c, c_item + j * g.c_column);
+    int which = (int)threadIdx.x / 16;
 #pragma unroll 1
-    for (int r = 0; r < g.count; ++r) {
-      const outcome &o = g.results[r];
-      if (o.kind == K_ADD) reduce_fold<K_ADD>(c, o);
-      if (o.kind == K_MAX) reduce_fold<K_MAX>(c, o);
-      if (o.kind == K_ARG) reduce_arg(c, o);
-      if (o.kind == K_LSE) reduce_pair(c, o);
-    }
+    do {
+      const int64_t j = here.column + E::column(which, s);
+      c.exists = j < g.columns;
+      c.at = (here.item * g.blocks + here.block) * g.columns + j;
+      const T column_bias = bias_at<T>(g.column_bias, here.item * g.columns + (c.exists ? j : 0));
+#pragma unroll
+      for (int i = 0; i < COLUMN_ROWS; ++i)
+        c.v[i] = finished(g, strip[which * E::STRIP + my_row(i)], bias[i], column_bias);
+      if (g.c) store_values(g, c, c_item + j * g.c_column);
+#pragma unroll 1
+      for (int r = 0; r < g.count; ++r) {
+        const outcome &o = g.results[r];
+        if (o.kind == K_ADD) reduce_fold<K_ADD>(c, o);
+        if (o.kind == K_MAX) reduce_fold<K_MAX>(c, o);
+        if (o.kind == K_ARG) reduce_arg(c, o);
+        if (o.kind == K_LSE) reduce_pair(c, o);
+      }
+      which += E::THREADS / 16;
+    } while (E::PLACES > E::THREADS / 16 && which < E::PLACES);
   }
 }
 
@@ -5559,30 +5586,33 @@ enum { GEMM_MAJOR = 7 };
 enum { GEMM_MAJOR = 8 };
 #endif
 
-/* The ring: its slices, the distance of steps in them, its bytes. */
+/* The ring, and the slices in it. */
 template <class E>
 struct ring_of {
   static constexpr __host__ __device__ int stages(int major) { return major >= 8 ? E::STAGES : 2; }
   static constexpr __host__ __device__ int pad(int major) { return major >= 8 ? E::PAD : 0; }
-  static constexpr __host__ __device__ int left(int major) {
-    return GPURED__GEMM_BLOCK + pad(major);
-  }
-  static constexpr __host__ __device__ int right(int major) { return E::W + pad(major); }
-  static constexpr __host__ __device__ size_t bytes(int major) {
-    return (size_t)stages(major) * E::BK * (left(major) + right(major)) * sizeof(typename E::S);
+  static constexpr __host__ __device__ size_t bytes(int major, int along) {
+    return (size_t)stages(major) * sizeof(typename E::S) *
+           (along ? (E::ROWS + E::W) * (E::BK + 4) : E::BK * (E::ROWS + E::W + 2 * pad(major)));
   }
 };
 
-/* The first slices of a tile on their way. */
-template <int STAGES, int BK, int SLOT, int OTHER, class S, class L, class R>
+template <class E, int W, int HOW>
+using slices_of =
+    slices<typename E::S, E::THREADS, W, E::BK, ring_of<E>::pad(GEMM_MAJOR), HOW, E::HOLD != 0>;
+
+/* The first slices of a tile on their way. EVEN: a whole first slice is copied like the others,
+ * which counts where tiles are small. */
+template <int STAGES, int BK, int SLOT, int OTHER, bool EVEN, class S, class L, class R>
 GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S *ring) {
-  if (count > 0) {
+  const bool whole = EVEN && g.depth % BK == 0;
+  if (count > 0 && !whole) {
     const int have = (int)(g.depth - (count - 1) * BK);
     left.begin(g.left, have, nothing(S()), ring);
     right.begin(g.right, have, (S)0, ring + OTHER);
   }
-  copies_commit();
-  for (int i = 1; i < STAGES - 1; ++i) {
+  if (!whole) copies_commit();
+  for (int i = whole ? 0 : 1; i < STAGES - 1; ++i) {
     S *slot = ring + i * SLOT;
     if (L::CONVERTS) {
       left.fetch(g.left, i < count);
@@ -5598,29 +5628,30 @@ GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S
 }
 
 template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT>
-static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
+static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     gemm_tiles(const __grid_constant__ product g) {
   typedef typename E::S S;
+  typedef slices_of<E, E::ROWS, LEFT_HOW> L;
+  typedef slices_of<E, E::W, RIGHT_HOW> R;
   enum { STAGES = ring_of<E>::stages(GEMM_MAJOR), BK = E::BK };
-  enum { LEFT = ring_of<E>::left(GEMM_MAJOR), RIGHT = ring_of<E>::right(GEMM_MAJOR) };
-  enum { SLOT = BK * (LEFT + RIGHT), OTHER = BK * LEFT, CONVERT = LEFT_HOW == SLICE_CONVERT };
+  enum { SLOT = L::SIZE + R::SIZE, OTHER = L::SIZE, CONVERT = LEFT_HOW == SLICE_CONVERT };
   extern __shared__ uint4 gemm_memory[];
   S *const ring = (S *)gemm_memory;
   for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
     const tile_place here = find_tile(g, tile, E::W);
     const int64_t count = (g.depth + BK - 1) / BK;
-    slices<S, GPURED__GEMM_BLOCK, BK, LEFT, LEFT_HOW, E::HOLD> left;
-    slices<S, E::W, BK, RIGHT, RIGHT_HOW, E::HOLD> right;
+    L left;
+    R right;
     E engine;
     left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
                here.block * GPURED__GEMM_BLOCK, g.rows);
     right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
                 here.column, g.columns);
     engine.clear();
-    fill_ring<STAGES, BK, SLOT, OTHER>(g, count, left, right, ring);
+    fill_ring<STAGES, BK, SLOT, OTHER, E::THREADS != 256>(g, count, left, right, ring);
     copies_wait_but<STAGES - 2>();
     __syncthreads();
-    if (E::AHEAD && count > 0) engine.template load<LEFT, RIGHT>(ring, ring + OTHER, 0);
+    if (E::AHEAD && count > 0) engine.template load<L, R>(ring, ring + OTHER, 0);
     S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
 #pragma unroll 1
     for (int64_t i = 0; i < count; ++i) {
@@ -5649,8 +5680,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
           copies_wait_but<STAGES - 2>();
           __syncthreads();
         }
-        engine.template multiply<LEFT, RIGHT>(far ? next : now, (far ? next : now) + OTHER, step,
-                                              last ? 0 : step + 1);
+        engine.template multiply<L, R>(far ? next : now, (far ? next : now) + OTHER, step,
+                                       last ? 0 : step + 1);
       }
       spare = now;
       now = next;
@@ -5659,7 +5690,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, RESIDENT)
     __syncthreads();
     bool done = false;
     if constexpr (E::QUICK) {
-      done = !g.c && (here.block + 1) * GPURED__GEMM_BLOCK <= g.rows;
+      done = !g.c && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
       if (done) use_whole_tile(g, here, engine, (char *)gemm_memory);
     }
     if (!done) use_strips(g, here, engine, (char *)gemm_memory);
@@ -5957,13 +5988,23 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_along(const __grid_
 
 /* ---- Last steps ---- */
 
+/* logsumexp from its pair. */
+template <class T>
+GPURED__DEV T end_pair(T m, T s) {
+  return is_finite(m) ? add(m, logarithm(s)) : m;
+}
+GPURED__DEV uint64_t end_pair(uint64_t m, uint64_t) { return m; }
+
 template <class T>
 static __global__ void __launch_bounds__(ENDING_THREADS)
     end_sums(const __grid_constant__ ending e) {
   const int64_t total = e.items * e.columns, step = (int64_t)gridDim.x * ENDING_THREADS;
   after_launch_before();
-  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step)
-    end_sum(e, i / e.columns, i % e.columns, ((const T *)e.values)[i]);
+  for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
+    T y = ((const T *)e.values)[i];
+    if (e.more) y = end_pair(y, ((const T *)e.more)[i]);
+    end_sum(e, i / e.columns, i % e.columns, y);
+  }
 }
 
 /* The index along the axis from the block that won and the row that won in it. */
@@ -6011,7 +6052,7 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
     }
     if (run == 0 && j < e.columns) {
       const N y = nodes[0][c];
-      store_any(result_place(e, item, j), e.dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
+      store_any(result_place(e, item, j), e.dtype, end_pair(y.m, y.s));
     }
     __syncthreads();
   }
@@ -7730,11 +7771,18 @@ static operand describe_operand(const gpured_tensor *t, int which) {
   return o;
 }
 
-/* Are rows (or columns) neighbours in memory, in vectors of 16 bytes? */
+/* Are neighbours along this axis neighbours in memory, in vectors of 16 bytes? */
+static int has_vectors_on(const gpured__gemm_plan *p, const gpured_tensor *t, int which, int axis) {
+  return t->strides[axis] == 1 && on_borders(p, t, which, axis) &&
+         t->shape[axis] * (int64_t)gpured__dtype_size(t->dtype) % 16 == 0;
+}
+
+/* Rows (or columns); steps of k. */
 static int has_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
-  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
-  return t->strides[across] == 1 && on_borders(p, t, which, across) &&
-         t->shape[across] * (int64_t)gpured__dtype_size(t->dtype) % 16 == 0;
+  return has_vectors_on(p, t, which, which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1);
+}
+static int has_deep_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
+  return has_vectors_on(p, t, which, which == GPURED__LEFT ? t->ndim - 1 : t->ndim - 2);
 }
 
 static int64_t most_blocks(int64_t blocks) { return blocks < INT32_MAX ? blocks : INT32_MAX; }
@@ -7929,26 +7977,32 @@ static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
 struct product_launch {
   product g;
   const void *kernel;
-  int width;
+  int width, threads;
   size_t shared;
 };
 
-/* The distances of what a thread copies, by elements or by vectors. */
-static void set_steps(operand *o, int depth, int vectors) {
+/* The distances of what a thread copies. */
+template <class E, class L>
+static void set_steps(operand *o) {
   const int64_t size = (int64_t)gpured__dtype_size(o->dtype);
-  o->line_bytes = vectors ? 512 : o->across * size * 32;
-  o->deep_bytes = o->along * size * 8;
-  o->slice_bytes = o->along * size * depth;
+  o->line_bytes = o->across * size * L::LINE_GAP;
+  o->deep_bytes = o->along * size * L::STEP_GAP;
+  o->slice_bytes = o->along * size * E::BK;
 }
 
-template <class E>
-static void size_engine(const machine *m, product_launch *l) {
-  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8);
-  const size_t strips = 2 * STRIP_COLUMNS * E::STRIP * sizeof(typename E::T);
-  const size_t halves = 2 * E::COLUMNS * GEMM_THREADS * sizeof(typename E::T);
+template <class E, int LEFT, int RIGHT, int RESIDENT>
+static void use_slices(const machine *m, product_launch *l) {
+  const int along = LEFT == SLICE_ALONG || RIGHT == SLICE_ALONG;
+  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8, along);
+  const size_t strips = 2 * E::PLACES * E::STRIP * sizeof(typename E::T);
+  const size_t halves = 2 * E::COLUMNS * E::THREADS * sizeof(typename E::T);
   l->width = E::W;
+  l->threads = E::THREADS;
   l->shared = ring > strips ? ring : strips;
   if (E::QUICK && l->shared < halves) l->shared = halves;
+  set_steps<E, slices_of<E, E::ROWS, LEFT>>(&l->g.left);
+  set_steps<E, slices_of<E, E::W, RIGHT>>(&l->g.right);
+  l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT>;
 }
 
 /* An engine for the layouts of the operands. */
@@ -7956,25 +8010,40 @@ template <class E, int RESIDENT>
 static void use_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   const int left = has_vectors(p, &p->left, GPURED__LEFT);
   const int right = has_vectors(p, &p->right, GPURED__RIGHT);
-  size_engine<E>(m, l);
-  set_steps(&l->g.left, E::BK, left);
-  set_steps(&l->g.right, E::BK, right);
   if (left && right)
-    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>;
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>(m, l);
   else if (left)
-    l->kernel = (const void *)gemm_tiles<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT>;
+    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT>(m, l);
   else if (right)
-    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT>;
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT>(m, l);
   else
-    l->kernel = (const void *)gemm_tiles<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>;
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
+}
+
+/* The same for the fp64 units, which read shared memory by single elements in either order. The
+ * second one takes more room, which some GPUs do not have. */
+template <class E>
+static void use_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int left = has_vectors(p, &p->left, GPURED__LEFT);
+  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
+  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
+  const int left_along = has_room && has_deep_vectors(p, &p->left, GPURED__LEFT);
+  const int right_along = has_room && has_deep_vectors(p, &p->right, GPURED__RIGHT);
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1>(m, l);
+  else if (left && right_along)
+    use_slices<E, SLICE_VECTORS, SLICE_ALONG, 1>(m, l);
+  else if (left_along && right)
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, 1>(m, l);
+  else if (left_along && right_along)
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, 1>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
 }
 
 template <class E>
 static void use_converting(const machine *m, product_launch *l) {
-  size_engine<E>(m, l);
-  set_steps(&l->g.left, E::BK, 0);
-  set_steps(&l->g.right, E::BK, 0);
-  l->kernel = (const void *)gemm_tiles<E, SLICE_CONVERT, SLICE_CONVERT, 1>;
+  use_slices<E, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
 }
 
 /* The wide tile reads shared memory less often, the narrow one leaves less of the machine idle. */
@@ -7994,13 +8063,17 @@ static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_
   if (p->acc == GPURED__U64)
     use_converting<fma_engine<GPURED__U64, 4, 8, 1, 4>>(m, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    use_engine<mma_engine<double>, 1>(m, p, l);
+    use_units<mma_engine<double>>(m, p, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    use_engine<mma_engine<float>, 1>(m, p, l);
+    use_units<mma_engine<float>>(m, p, l);
   else if (p->acc == GPURED__F64)
     use_converting<mma_engine<double>>(m, l);
   else if (p->left.dtype != GPURED_F32)
     use_converting<fma_engine<GPURED__F32, 8, 8, 1, 4>>(m, l);
+  else if (p->rows <= 64)
+    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 1, 2>, 6>(m, p, l);
+  else if (p->columns <= 64)
+    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2>, 3>(m, p, l);
   else if (prefers_wide(m, p))
     use_engine<fma_engine<GPURED__F32, 16, 8, 1, 4>, 1>(m, p, l);
   else
@@ -8065,6 +8138,7 @@ static gpured_status join_pairs(gemm_run *run, int r, const outcome *o) {
   if (run->measuring) return GPURED_OK;
   e.values = o->first;
   e.more = o->second;
+  if (e.blocks == 1) return end_sums_of(run, &e);
   while ((int64_t)PAIR_RUNS << run_log2 < e.blocks) ++run_log2;
   return launch_as(
       run->m, LAUNCH_BESIDE,
@@ -8098,14 +8172,38 @@ static gpured_status join_blocks(gemm_run *run, int r, const outcome *o, char *s
                           : end_sums_of(run, &e);
 }
 
+/* Where an item is one block, can its tile store the result itself? Whether the workspace must hold
+ * partials does not depend on where data lie. */
+static int puts_result(const gpured__gemm_plan *p, int r, outcome *o) {
+  const gpured_tensor *out = &p->g->results[r].out;
+  const int op = p->g->results[r].op, own = p->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64;
+  const int is_value = o->kind == K_MAX || (o->kind == K_ADD && op != GPURED_MEAN);
+  int64_t step = p->columns;
+  int i;
+  if (p->rows > GPURED__GEMM_BLOCK || p->acc == GPURED__U64 || op == GPURED_NORM2) return 0;
+  if (o->kind != K_ARG && !(is_value && out->dtype == own)) return 0;
+  if (p->columns > 1 && p->result_stride[r] != 1) return 0;
+  for (i = p->batch_count - 1; i >= 0; --i) {
+    if (p->batch[i].n > 1 && p->batch[i].stride[GPURED__GEMM_OPERANDS + r] != step) return 0;
+    step *= p->batch[i].n;
+  }
+  if (o->kind != K_ARG)
+    o->first = (char *)out->data;
+  else
+    o->second = (char *)out->data;
+  o->wide = out->dtype == GPURED_I64;
+  return 1;
+}
+
 static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
   const gpured__gemm_plan *p = run->p;
   const double columns = (double)p->batches * (double)p->columns;
   product_launch l;
   product *g = &l.g;
+  const outcome *left[GPURED_MAX_RESULTS];
   void *arguments[] = {g};
   char *spare = reserve(run, columns, 8);
-  int which[GPURED_MAX_RESULTS], r;
+  int which[GPURED_MAX_RESULTS], r, count = 0;
   gpured_status st = GPURED_OK;
   memset(&l, 0, sizeof l);
   describe_product(p, b, g);
@@ -8117,15 +8215,17 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
     outcome *o = &g->results[g->count];
     if (gpured__is_short(p->g, op)) continue;
     *o = describe_outcome(p, op);
+    ++g->count;
+    if (puts_result(p, r, o)) continue;
     o->first = reserve(run, columns * (double)g->blocks, acc_size(p));
     if (o->kind >= K_ARG)
       o->second = reserve(run, columns * (double)g->blocks, o->kind == K_ARG ? 4 : acc_size(p));
-    which[g->count++] = r;
+    which[count] = r;
+    left[count++] = o;
   }
   if (!run->measuring)
-    st = launch(run->m, l.kernel, most_blocks(g->tiles), GEMM_THREADS, l.shared, arguments);
-  for (r = 0; r < g->count && st == GPURED_OK; ++r)
-    st = join_blocks(run, which[r], &g->results[r], spare);
+    st = launch(run->m, l.kernel, most_blocks(g->tiles), l.threads, l.shared, arguments);
+  for (r = 0; r < count && st == GPURED_OK; ++r) st = join_blocks(run, which[r], left[r], spare);
   return st;
 }
 
