@@ -346,10 +346,10 @@ typedef struct gpured_gemm {
 /**
  * @defgroup gpured_functions Functions
  *
- * Every function may be called from any thread: there is no global state (one read-once cache of
- * what the processor can do). Inputs are never written. Two calls in flight must not share a
- * workspace or write the same output. All pointers are host pointers unless a tensor's device says
- * otherwise.
+ * Every function may be called from any thread: there is no global state (but two numbers that are
+ * set once: what the processor can do, and which process used threads first). Inputs are never
+ * written. Two calls in flight must not share a workspace or write the same output. All pointers
+ * are host pointers unless a tensor's device says otherwise.
  *
  * Calls on tensors of a GPU start on options->stream and return; tensors on the host are done when
  * the call returns. All tensors of a call live in one place.
@@ -644,7 +644,8 @@ GPURED_API int gpured_cuda_available(void);
  * environment variable GPURED_CPU, read at the first call, can force a lower one. */
 GPURED_API const char *gpured_cpu_level(void);
 
-/** Checks within milliseconds that this build on this machine gives the bits of the order:
+/** Checks within milliseconds that this build on this machine gives the bits of the order: on the
+ * CPU with the vector code in use, and on the GPU if there is one (its first call takes longer).
  * GPURED_OK, or GPURED_ERR_UNSUPPORTED when flags or hardware change the arithmetic. */
 GPURED_API gpured_status gpured_selftest(void);
 /** @} */
@@ -789,6 +790,14 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #error \
     "gpured: no wider floats in registers: -msse2 -mfpmath=sse on 32-bit x86, -std=gnu99 on s390x"
 #endif
+/* clang has no macro for a single part of -ffast-math: they are switched off instead. */
+#if defined(__clang__) && __clang_major__ >= 11 && !defined(__CUDACC__)
+#pragma float_control(precise, on, push)
+#pragma clang fp contract(off)
+#define GPURED__PRECISE 1
+#else
+#define GPURED__PRECISE 0
+#endif
 #if defined(_MSC_VER) && !defined(__clang__)
 #pragma fp_contract(off)
 #endif
@@ -886,13 +895,17 @@ GPURED__INLINE double gpured__mul_f64(double a, double b) { return gpured__keep_
 
 /* The caller's floating-point mode, replaced by the default one (nearest even, subnormals kept)
  * while a call runs. */
-typedef struct gpured__mode {
-  uint64_t saved;
-} gpured__mode;
-
-#if !defined(__SSE2__) && !defined(__aarch64__)
+#if defined(__SSE2__) && GPURED__GNU
+#define GPURED__MODE uint64_t
+#elif defined(__aarch64__) && GPURED__GNU
+#define GPURED__MODE uint64_t
+#else
 #include <fenv.h>
+#define GPURED__MODE fenv_t
 #endif
+typedef struct gpured__mode {
+  GPURED__MODE saved;
+} gpured__mode;
 
 GPURED__INLINE gpured__mode gpured__mode_enter(void) {
   gpured__mode m;
@@ -903,9 +916,9 @@ GPURED__INLINE gpured__mode gpured__mode_enter(void) {
   uint64_t zero = 0;
   __asm__ volatile("mrs %0, fpcr" : "=r"(m.saved));
   __asm__ volatile("msr fpcr, %0" : : "r"(zero) : "memory");
-#else
-  m.saved = (uint64_t)fegetround();
-  if (m.saved != (uint64_t)FE_TONEAREST) fesetround(FE_TONEAREST);
+#else /* the whole environment: flushing to zero has no name in C */
+  fegetenv(&m.saved);
+  fesetenv(FE_DFL_ENV);
 #endif
   return m;
 }
@@ -916,7 +929,7 @@ GPURED__INLINE void gpured__mode_leave(gpured__mode m) {
 #elif defined(__aarch64__) && GPURED__GNU
   __asm__ volatile("msr fpcr, %0" : : "r"(m.saved) : "memory");
 #else
-  if (m.saved != (uint64_t)FE_TONEAREST) fesetround((int)m.saved);
+  fesetenv(&m.saved);
 #endif
 }
 
@@ -5563,6 +5576,21 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
  * function over them; every thread sets the floating-point mode for itself, and small work wakes
  * nobody.
  */
+/* OpenMP's threads do not outlive fork(), and GNU's runtime waits for them without end: in a child
+ * of a process that has used threads here, calls run on one. LLVM's runtime starts new ones. */
+#if GPURED__OPENMP && GPURED__GNU && !defined(KMP_VERSION_MAJOR) && \
+    (defined(__unix__) || defined(__APPLE__))
+#include <unistd.h>
+GPURED__FUNC int gpured__forked(void) {
+  static int user = 0; /* the process that used threads first */
+  const int self = (int)getpid(), seen = __atomic_load_n(&user, __ATOMIC_RELAXED);
+  if (seen == 0) __atomic_store_n(&user, self, __ATOMIC_RELAXED);
+  return seen != 0 && seen != self;
+}
+#else
+GPURED__FUNC int gpured__forked(void) { return 0; }
+#endif
+
 GPURED__FUNC int gpured__threads(const gpured_options *o, double bytes) {
   int n = 1;
   if (bytes < (double)GPURED_PARALLEL_BYTES) return 1;
@@ -5571,6 +5599,7 @@ GPURED__FUNC int gpured__threads(const gpured_options *o, double bytes) {
 #else
   (void)o;
 #endif
+  if (n > 1 && gpured__forked()) return 1;
   return n > 1024 ? 1024 : n;
 }
 
@@ -7908,29 +7937,54 @@ GPURED_API const char *gpured_cpu_level(void) { return gpured__get_level()->name
  * another rounding mode, NaN tests optimised away, and the order itself in each accumulator. Inputs
  * come from a small generator, expectations are hashes of bits.
  */
-enum { GPURED__SELF_N = 1300, GPURED__SELF_OUT = 64 };
-#define GPURED__SELF_HASH_F32 0xc35d6a7b9c5a19a5u
-#define GPURED__SELF_HASH_F64 0x6e2d4b69bfa2f94au
+enum { GPURED__SELF_N = 1300, GPURED__SELF_OUT = 64, GPURED__SELF_ROW = 41 };
+#define GPURED__SELF_HASH_F32 0x190c998ed0e18611u
+#define GPURED__SELF_HASH_F64 0xe8849d126cc28a24u
 
-/* Deterministic values with 24 significant bits between -2 and 2 (xorshift64, Marsaglia 2003). */
-static void gpured__self_fill(float *f, double *d, int n) {
+/* Two inputs for each type: values of 24 significant bits between -2 and 2 (xorshift64, Marsaglia
+ * 2003), and rows of subnormals, of zeros of both signs, with infinities, and with NaN. */
+typedef struct gpured__self_data {
+  float f[GPURED__SELF_N], special_f[4][GPURED__SELF_ROW];
+  double d[GPURED__SELF_N], special_d[4][GPURED__SELF_ROW];
+} gpured__self_data;
+
+static void gpured__self_fill(gpured__self_data *s) {
+  const float infinity = gpured__infinity_f32(), nan = gpured__quiet_nan_f32();
   uint64_t x = 88172645463325252u;
   int i;
-  for (i = 0; i < n; ++i) {
+  for (i = 0; i < GPURED__SELF_N; ++i) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    d[i] = ((double)(x >> 40) - 8388608.0) / 4194304.0;
-    f[i] = (float)d[i];
+    s->d[i] = ((double)(x >> 40) - 8388608.0) / 4194304.0;
+    s->f[i] = (float)s->d[i];
+  }
+  for (i = 0; i < GPURED__SELF_ROW; ++i) {
+    s->special_f[0][i] = gpured__from_bits_f32((uint32_t)(7 * i + 1) | (uint32_t)(i & 1) << 31);
+    s->special_d[0][i] = gpured__from_bits_f64((uint64_t)(7 * i + 1) | (uint64_t)(i & 1) << 63);
+    s->special_f[1][i] = gpured__from_bits_f32((uint32_t)(i % 3 != 0) << 31);
+    s->special_f[2][i] = i % 5 == 3 ? infinity : s->f[i];
+    s->special_f[3][i] = i % 20 == 19 ? nan : i % 5 == 3 ? -infinity : s->f[i];
+    s->special_d[1][i] = (double)s->special_f[1][i];
+    s->special_d[2][i] = i % 5 == 3 ? gpured__infinity_f64() : s->d[i];
+    s->special_d[3][i] = i % 20 == 19 ? gpured__quiet_nan_f64() : (double)s->special_f[3][i];
   }
 }
 
-/* FNV-1a over the results' bit patterns, the same on either byte order. */
-static uint64_t gpured__self_hash(uint64_t hash, const double *values, int n) {
+/* FNV-1a over the bit patterns of n results of the given size, the same on either byte order. */
+static uint64_t gpured__self_hash(uint64_t hash, const void *values, int n, size_t size) {
+  uint64_t word;
+  uint16_t half;
   int i, b;
-  for (i = 0; i < n; ++i)
-    for (b = 0; b < 64; b += 8)
-      hash = (hash ^ (gpured__bits_f64(values[i]) >> b & 255u)) * 1099511628211u;
+  for (i = 0; i < n; ++i) {
+    if (size == 2) {
+      memcpy(&half, (const char *)values + 2 * i, 2);
+      word = half;
+    } else {
+      memcpy(&word, (const char *)values + 8 * i, 8);
+    }
+    for (b = 0; b < 64; b += 8) hash = (hash ^ (word >> b & 255u)) * 1099511628211u;
+  }
   return hash;
 }
 
@@ -7938,9 +7992,11 @@ static uint64_t gpured__self_hash(uint64_t hash, const double *values, int n) {
 static int gpured__self_arithmetic(void) {
   volatile float tiny = 1.1754943508222875e-38f, one = 1.0f, step = 1.000244140625f, zero = 0.0f;
   volatile float half = tiny * 0.5f, product = step * step, sum;
+  volatile double tiny_f64 = 2.2250738585072014e-308, half_f64 = tiny_f64 * 0.5;
   float nan = zero / zero;
   sum = product - 1.00048828125f;
   if (half <= 0.0f || (float)(half + half) < tiny || (float)(half + half) > tiny) return 0;
+  if (half_f64 <= 0.0 || half_f64 + half_f64 < tiny_f64) return 0;
   if (fmaf(step, step, -1.00048828125f) <= sum)
     return 0; /* the square needs 25 bits: fma keeps the last, the product does not */
   if (!gpured__isnan_f32(nan) || nan == nan) return 0;
@@ -7948,8 +8004,9 @@ static int gpured__self_arithmetic(void) {
          one + 5.9604651880817983e-8f > one; /* ties to even, no wider register */
 }
 
-/* Reductions, scans and products of the generated values, to one hash for each accumulator. */
-static gpured_status gpured__self_bits(gpured_dtype dtype, const void *data, uint64_t *hash) {
+/* Reductions, products and scans of generated values. */
+static gpured_status gpured__self_plain(const gpured_options *o, gpured_dtype dtype,
+                                        const void *data, uint64_t *hash) {
   static const gpured_op reduce[] = {GPURED_SUM, GPURED_PROD,      GPURED_NORM2,
                                      GPURED_MAX, GPURED_LOGSUMEXP, GPURED_STD};
   static const gpured_op gemm[] = {GPURED_SUM, GPURED_SUMSQ, GPURED_LOGSUMEXP, GPURED_ABSMAX};
@@ -7960,44 +8017,81 @@ static gpured_status gpured__self_bits(gpured_dtype dtype, const void *data, uin
   gpured_status st;
   size_t i;
   for (i = 0; i < sizeof reduce / sizeof *reduce; ++i) {
-    if ((st = gpured_reduce(reduce[i], &x, 1u, &y, NULL)) != GPURED_OK) return st;
-    *hash = gpured__self_hash(*hash, out, 1);
+    if ((st = gpured_reduce(reduce[i], &x, 1u, &y, o)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 1, 8);
   }
   y.shape[0] = 5;
   for (i = 0; i < sizeof gemm / sizeof *gemm; ++i) {
-    if ((st = gpured_gemm_reduce(gemm[i], &a, &b, 0, &y, NULL)) != GPURED_OK) return st;
-    *hash = gpured__self_hash(*hash, out, 5);
+    if ((st = gpured_gemm_reduce(gemm[i], &a, &b, 0, &y, o)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 5, 8);
   }
   x.shape[0] = y.shape[0] = GPURED__SELF_OUT;
   for (i = 0; i < 2; ++i) {
-    if ((st = gpured_scan(i ? GPURED_LOGSUMEXP : GPURED_SUM, &x, 0, 0, &y, NULL)) != GPURED_OK)
+    if ((st = gpured_scan(i ? GPURED_LOGSUMEXP : GPURED_SUM, &x, 0, 0, &y, o)) != GPURED_OK)
       return st;
-    *hash = gpured__self_hash(*hash, out, GPURED__SELF_OUT);
+    *hash = gpured__self_hash(*hash, out, GPURED__SELF_OUT, 8);
   }
   return GPURED_OK;
 }
 
-GPURED_API gpured_status gpured_selftest(void) {
-  float f[GPURED__SELF_N];
-  double d[GPURED__SELF_N];
+/* Each special row reduced, and stored as the 16-bit floats. */
+static gpured_status gpured__self_special(const gpured_options *o, gpured_dtype dtype,
+                                          const void *data, uint64_t *hash) {
+  static const gpured_op ops[] = {GPURED_SUM,    GPURED_MIN,          GPURED_MAX,
+                                  GPURED_ARGMIN, GPURED_ARGMAX,       GPURED_LOGSUMEXP,
+                                  GPURED_VAR,    GPURED_COUNT_NONZERO};
+  double out[GPURED__SELF_ROW];
+  gpured_tensor x = gpured_matrix(data, dtype, 4, GPURED__SELF_ROW), y;
+  gpured_status st;
+  size_t i;
+  for (i = 0; i < sizeof ops / sizeof *ops; ++i) {
+    y = gpured_vector(out, i == 3 || i == 4 || i == 7 ? GPURED_I64 : GPURED_F64, 4);
+    if ((st = gpured_reduce(ops[i], &x, 2u, &y, o)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 4, 8);
+  }
+  x = gpured_matrix(data, dtype, 4 * GPURED__SELF_ROW, 1);
+  for (i = 0; i < 2; ++i) {
+    y = gpured_vector(out, i ? GPURED_BF16 : GPURED_F16, 4 * GPURED__SELF_ROW);
+    if ((st = gpured_reduce(GPURED_SUM, &x, 2u, &y, o)) != GPURED_OK) return st;
+    *hash = gpured__self_hash(*hash, out, 4 * GPURED__SELF_ROW, 2);
+  }
+  return GPURED_OK;
+}
+
+/* All of it on one backend, to one hash for each accumulator. */
+static gpured_status gpured__self_bits(const gpured__self_data *s, gpured_backend backend) {
+  gpured_options o = gpured_default_options();
   uint64_t hash32 = 14695981039346656037u, hash64 = hash32;
   gpured_status st;
-  gpured__mode mode = gpured__mode_enter();
-  int sound = gpured__self_arithmetic();
-  gpured__mode_leave(mode);
-  if (!sound) return GPURED_ERR_UNSUPPORTED;
-  gpured__self_fill(f, d, GPURED__SELF_N);
-  if ((st = gpured__self_bits(GPURED_F32, f, &hash32)) != GPURED_OK) return st;
-  if ((st = gpured__self_bits(GPURED_F64, d, &hash64)) != GPURED_OK) return st;
+  o.backend = backend;
+  if ((st = gpured__self_plain(&o, GPURED_F32, s->f, &hash32)) != GPURED_OK) return st;
+  if ((st = gpured__self_special(&o, GPURED_F32, s->special_f, &hash32)) != GPURED_OK) return st;
+  if ((st = gpured__self_plain(&o, GPURED_F64, s->d, &hash64)) != GPURED_OK) return st;
+  if ((st = gpured__self_special(&o, GPURED_F64, s->special_d, &hash64)) != GPURED_OK) return st;
   if (hash32 != GPURED__SELF_HASH_F32 || hash64 != GPURED__SELF_HASH_F64)
     return GPURED_ERR_UNSUPPORTED;
   return GPURED_OK;
+}
+
+GPURED_API gpured_status gpured_selftest(void) {
+  gpured__self_data data;
+  gpured_status st;
+  gpured__mode mode = gpured__mode_enter();
+  const int sound = gpured__self_arithmetic();
+  gpured__self_fill(&data);
+  gpured__mode_leave(mode);
+  if (!sound) return GPURED_ERR_UNSUPPORTED;
+  if ((st = gpured__self_bits(&data, GPURED_BACKEND_CPU)) != GPURED_OK) return st;
+  return gpured_cuda_available() ? gpured__self_bits(&data, GPURED_BACKEND_CUDA) : GPURED_OK;
 }
 
 #ifdef __cplusplus
 }
 #endif
 
+#if GPURED__PRECISE
+#pragma float_control(pop)
+#endif
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const test_case *const lists[] = {
-    reduce_tests, scan_tests,   gemm_tests,   accuracy_tests, args_tests,
-    api_tests,    faults_tests, tensor_tests, cuda_tests,     cuda_host_tests};
+static const test_case *const lists[] = {reduce_tests, scan_tests, gemm_tests,     accuracy_tests,
+                                         args_tests,   api_tests,  env_tests,      faults_tests,
+                                         tensor_tests, cuda_tests, cuda_host_tests};
 #ifdef TEST_WRAP
 enum { CAN_WRAP = 1 };
 #else

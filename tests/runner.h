@@ -22,7 +22,7 @@ typedef struct test_case {
 
 /* Each file of tests has one list; an entry without a name ends it. */
 extern const test_case reduce_tests[], scan_tests[], gemm_tests[], accuracy_tests[], args_tests[],
-    api_tests[], faults_tests[], tensor_tests[], cuda_tests[], cuda_host_tests[];
+    api_tests[], env_tests[], faults_tests[], tensor_tests[], cuda_tests[], cuda_host_tests[];
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))

@@ -1,9 +1,7 @@
 /*
- * The rest of the API: one-liners, texts and numbers, other translation units, calls from several
- * threads, shapes beyond 2^31. TEST_CXX: test_cxx.cpp is linked too. TEST_PTHREADS: pthreads may be
- * used.
+ * The rest of the API: one-liners, texts and numbers, other translation units, shapes beyond
+ * 2^31. TEST_CXX: test_cxx.cpp is linked too.
  */
-#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +9,6 @@
 #include "../gpured.h" /* a second time does nothing */
 #include "other_tus.h"
 #include "util.h"
-
-#ifdef TEST_PTHREADS
-#include <pthread.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 static int same_float(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
 static int same_double(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
@@ -268,167 +259,6 @@ static void test_cxx(gpured_backend backend) {
 }
 #endif
 
-/* ---- several threads ------------------------------------------------------------------------- */
-
-/* One thread's work: some calls on its own outputs, the inputs and the options shared. Counts what
- * went wrong. */
-typedef struct work {
-  const gpured_tensor *in;
-  const gpured_options *options;
-  float want_sum, want_norm;
-  int wrong;
-} work;
-
-static void *do_work(void *argument) {
-  work *w = (work *)argument;
-  float sum = 0, norm = 0;
-  gpured_tensor out = gpured_vector(&sum, GPURED_F32, 1),
-                out2 = gpured_vector(&norm, GPURED_F32, 1);
-  int i;
-  for (i = 0; i < 20; ++i) {
-    if (gpured_reduce(GPURED_SUM, w->in, 3, &out, w->options) != GPURED_OK) ++w->wrong;
-    if (gpured_reduce(GPURED_NORM2, w->in, 3, &out2, w->options) != GPURED_OK) ++w->wrong;
-    if (!same_float(sum, w->want_sum) || !same_float(norm, w->want_norm)) ++w->wrong;
-  }
-  return NULL;
-}
-
-static work make_work(const box *in, const gpured_options *o) {
-  work w;
-  memset(&w, 0, sizeof w);
-  w.in = &in->t;
-  w.options = o;
-  w.want_sum = oracle_f32(GPURED_SUM, (const float *)in->t.data, gen_count(&in->t));
-  w.want_norm = oracle_f32(GPURED_NORM2, (const float *)in->t.data, gen_count(&in->t));
-  return w;
-}
-
-static const int64_t work_shape[2] = {300, 700};
-/* One options value, call after call. */
-static void test_repeated(gpured_backend backend) {
-  box in = box_filled(GPURED_F32, 2, work_shape, LAYOUT_C, OR_UNIFORM, 1);
-  gpured_options o = options_for(backend, 0, 0, 0);
-  work w = make_work(&in, &o);
-  do_work(&w);
-  CHECK(w.wrong == 0, "%d results wrong", w.wrong);
-  box_free(&in);
-}
-
-#ifdef TEST_PTHREADS
-enum { WORKERS = 6 };
-
-static void test_pthreads(gpured_backend backend) {
-  box in = box_filled(GPURED_F32, 2, work_shape, LAYOUT_C, OR_UNIFORM, 1);
-  gpured_options o = options_for(backend, 0, 0, 0);
-  work each[WORKERS], first = make_work(&in, &o);
-  pthread_t threads[WORKERS];
-  int i, started;
-  for (i = 0; i < WORKERS; ++i) {
-    each[i] = first;
-    if (pthread_create(&threads[i], NULL, do_work, &each[i]) != 0) break;
-  }
-  started = i;
-  for (i = 0; i < started; ++i) {
-    CHECK(pthread_join(threads[i], NULL) == 0, "thread %d cannot be joined", i);
-    CHECK(each[i].wrong == 0, "thread %d: %d results wrong", i, each[i].wrong);
-  }
-  CHECK(started == WORKERS, "only %d threads could be started", started);
-  box_free(&in);
-}
-#endif
-
-#ifdef _OPENMP
-/* From inside a parallel region; and no call changes OpenMP's settings. */
-static void test_openmp(gpured_backend backend) {
-  box in = box_filled(GPURED_F32, 2, work_shape, LAYOUT_C, OR_UNIFORM, 1);
-  gpured_options o = options_for(backend, 0, 0, 3);
-  work first = make_work(&in, &o);
-  int wrong = 0, before = omp_get_max_threads(), dynamic = omp_get_dynamic();
-#pragma omp parallel num_threads(4) reduction(+ : wrong)
-  {
-    work mine = first;
-    do_work(&mine);
-    wrong += mine.wrong;
-  }
-  CHECK(wrong == 0, "inside a parallel region %d results are wrong", wrong);
-  do_work(&first);
-  CHECK(first.wrong == 0, "after a parallel region %d results are wrong", first.wrong);
-  CHECK(omp_get_max_threads() == before && omp_get_dynamic() == dynamic,
-        "OpenMP's settings were changed");
-  box_free(&in);
-}
-#endif
-
-/* ---- the caller's floating-point mode -------------------------------------------------------- */
-
-/* Rounding upward and, on x86, subnormals flushed to zero: as a caller linked with -ffast-math has.
- */
-enum { MODE_PLAIN, MODE_UPWARD, MODE_FLUSH, MODES };
-
-static unsigned read_mode(void) {
-#if defined(__SSE2__) && defined(__GNUC__)
-  return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the flags of past exceptions */
-#else
-  return (unsigned)fegetround();
-#endif
-}
-
-static void set_mode(int mode) {
-  fesetround(mode == MODE_UPWARD ? FE_UPWARD : FE_TONEAREST);
-#if defined(__SSE2__) && defined(__GNUC__)
-  __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~0x8040u) |
-                         (mode == MODE_FLUSH ? 0x8040u : 0));
-#endif
-}
-
-typedef struct mode_results {
-  box reduced, scanned, product;
-} mode_results;
-
-/* The statuses are added up: 0 if all went well. Nothing else is computed in the mode. */
-static int run_in_mode(int mode, const box *in, const box *b, const gpured_options *o,
-                       mode_results *r) {
-  unsigned before, after;
-  int failed;
-  set_mode(mode);
-  before = read_mode();
-  failed = (int)gpured_reduce(GPURED_LOGSUMEXP, &in->t, 2, &r->reduced.t, o);
-  failed += (int)gpured_scan(GPURED_SUM, &in->t, 0, 0, &r->scanned.t, o);
-  failed += (int)gpured_gemm_reduce(GPURED_NORM2, &in->t, &b->t, 1, &r->product.t, o);
-  after = read_mode();
-  set_mode(MODE_PLAIN);
-  CHECK(before == after, "mode %d: was 0x%x, is 0x%x after the calls", mode, before, after);
-  return failed;
-}
-
-static void test_float_mode(gpured_backend backend) {
-  static const int64_t shape[2] = {700, 600}, b_shape[2] = {600, 20}, rows = 700;
-  static const int kinds[] = {OR_UNIFORM, OR_TINY};
-  gpured_options o = options_for(backend, 0, 0, 3);
-  int k, mode;
-  for (k = 0; k < COUNT(kinds); ++k) {
-    box in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, kinds[k], 1);
-    box b = box_filled(GPURED_F32, 2, b_shape, LAYOUT_C, OR_UNIFORM, 2);
-    mode_results r[MODES];
-    for (mode = 0; mode < MODES; ++mode) {
-      r[mode].reduced = box_output(GPURED_F32, 1, &rows, LAYOUT_C, 0);
-      r[mode].scanned = box_output(GPURED_F32, 2, shape, LAYOUT_C, 0);
-      r[mode].product = box_output(GPURED_F32, 1, &rows, LAYOUT_C, 0);
-      CHECK(run_in_mode(mode, &in, &b, &o, &r[mode]) == 0, "a call in mode %d failed", mode);
-      expect_same(&r[mode].reduced, &r[0].reduced.t, text("reduce in mode %d", mode));
-      expect_same(&r[mode].scanned, &r[0].scanned.t, text("scan in mode %d", mode));
-      expect_same(&r[mode].product, &r[0].product.t, text("gemm in mode %d", mode));
-    }
-    for (mode = 0; mode < MODES; ++mode) {
-      box_free(&r[mode].reduced);
-      box_free(&r[mode].scanned);
-      box_free(&r[mode].product);
-    }
-    box_free(&in);
-    box_free(&b);
-  }
-}
-
 /* ---- beyond 2^31 ----------------------------------------------------------------------------- */
 
 /* 2^32 + 5 elements that are one, through a stride of 0: what a 32-bit count would get wrong. */
@@ -528,15 +358,7 @@ const test_case api_tests[] = {{"api_one_liners", test_one_liners, T_HOST},
 #ifdef TEST_CXX
                                {"api_cxx", test_cxx, T_HOST},
 #endif
-                               {"api_repeated", test_repeated, 0},
-#ifdef TEST_PTHREADS
-                               {"api_pthreads", test_pthreads, 0},
-#endif
-#ifdef _OPENMP
-                               {"api_openmp", test_openmp, 0},
-#endif
                                {"api_columns_without_memory", test_columns_without_memory, T_HOST},
-                               {"api_float_mode", test_float_mode, 0},
                                {"api_far_apart", test_far_apart, 0},
                                {"api_huge_integers", test_huge_integers, T_SLOW},
                                {"api_huge_floats", test_huge_floats, T_SLOW},
