@@ -9,7 +9,8 @@ condition of its section 10 exists many times; a branch counts as taken if it is
 copies. Conditions that the compiler folds to a constant are no branches.
 
 tests/coverage_known.txt lists the branches that no test takes, with the reason of each. One that is
-missing there, or listed without need, is a failure, and so is a total below --least percent. The last
+missing there, or listed without need, is a failure (but for a reason that begins with "sometimes"),
+and so is a total below --least percent. The last
 line is "N passed, N failed, N skipped": branches taken, failures, and branches with a reason.
 """
 import argparse
@@ -106,7 +107,7 @@ def main(argv):
                 failures += 1
                 print('FAIL gpured.h:%d: never %s: %s in %s' %
                       (place[0], outcome, condition, entry[2]))
-    for i in sorted(set(range(len(known))) - used):
+    for i in (i for i in range(len(known)) if i not in used and known[i][3][:9] != 'sometimes'):
         failures += 1
         print('FAIL %s: listed without need: %s' % (os.path.basename(KNOWN), ' # '.join(known[i])))
     print('section  branches     taken  reasoned   percent')

@@ -205,6 +205,7 @@ static void test_pinned(gpured_backend backend) {
 /* The constructors: what they say is what a user would write by hand. */
 static void test_constructors(gpured_backend backend) {
   static const int64_t shape[3] = {2, 3, 4}, strides[3] = {-1, 0, 7};
+  static const int64_t huge[3] = {(int64_t)1 << 40, (int64_t)1 << 40, (int64_t)1 << 40};
   float x[24] = {0};
   gpured_tensor t = gpured_vector(x, GPURED_F32, 24);
   (void)backend;
@@ -219,6 +220,9 @@ static void test_constructors(gpured_backend backend) {
         describe(&t));
   t = gpured_array(x, GPURED_F32, 3, shape, strides);
   CHECK(t.strides[0] == -1 && t.strides[1] == 0 && t.strides[2] == 7, "array with strides: %s",
+        describe(&t));
+  t = gpured_array(x, GPURED_F32, 3, huge, NULL);
+  CHECK(t.strides[1] == huge[2] && t.strides[0] == INT64_MAX, "a stride beyond int64_t: %s",
         describe(&t));
   t = gpured_array(x, GPURED_F32, 0, NULL, NULL);
   CHECK(t.ndim == 0, "array without axes: %s", describe(&t));

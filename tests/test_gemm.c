@@ -350,10 +350,19 @@ static void test_sizes_short_road(gpured_backend backend) {
     for (axis = 0; axis < 2; ++axis) {
       const int64_t m = axis ? 290 : rows[i], n = axis ? rows[i] : 290;
       gemm_case c = plain(backend, GPURED_F32, GPURED_SUM, axis, m, n, 300);
+      c.threads = 1; /* several would take narrower pieces */
       check(&c);
       c = plain(backend, GPURED_F64, GPURED_MEAN, axis, m, n, 300);
+      c.threads = 1;
       check(&c);
     }
+}
+
+/* So many columns that a task takes as many panels of them as it may. */
+static void test_many_panels(gpured_backend backend) {
+  gemm_case c = plain(backend, GPURED_F32, GPURED_MAX, 0, 5, 9000, 7);
+  c.threads = 2;
+  check(&c);
 }
 
 /* ---- special values -------------------------------------------------------------------------- */
@@ -714,6 +723,7 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_sizes", test_sizes, 0},
                                 {"gemm_sizes_together", test_sizes_together, 0},
                                 {"gemm_sizes_long", test_sizes_long, 0},
+                               {"gemm_many_panels", test_many_panels, 0},
                                {"gemm_sizes_short_road", test_sizes_short_road, 0},
                                 {"gemm_specials", test_specials, 0},
                                 {"gemm_random", test_random, 0},

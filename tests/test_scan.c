@@ -412,15 +412,19 @@ static void test_long_line(gpured_backend backend) {
  * processors. */
 static void test_many_pieces(gpured_backend backend) {
   static const int64_t n = 1024 * 4096 + 5000;
-  box in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, 21), want, got;
-  scan_case c = {backend, GPURED_SUM, &in.t, 0, 0, GPURED_F32, 0, 1, LAYOUT_C, 0};
-  want = run_case(&c);
-  c.threads = 17;
-  got = run_case(&c);
-  expect_same(&got, &want.t, case_text(&c));
-  box_free(&got);
-  box_free(&want);
-  box_free(&in);
+  static const int ops[] = {GPURED_SUM, GPURED_LOGSUMEXP};
+  int i;
+  for (i = 0; i < COUNT(ops); ++i) {
+    box in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, 21), want, got;
+    scan_case c = {backend, ops[i], &in.t, 0, 0, GPURED_F32, 0, 1, LAYOUT_C, 0};
+    want = run_case(&c);
+    c.threads = 17;
+    got = run_case(&c);
+    expect_same(&got, &want.t, case_text(&c));
+    box_free(&got);
+    box_free(&want);
+    box_free(&in);
+  }
 }
 
 /* Columns whose results are more than the caches hold go past them where every row begins a line of
