@@ -172,6 +172,9 @@ static void test_valid(gpured_backend backend) {
   CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[1] = 0);
   CASE(REDUCE, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[0] = 0; x.out.data = NULL;
        x.out.shape[0] = 0);
+  /* an index of nothing is wrong only where there is a result to hold it */
+  CASE(REDUCE, GPURED_OK, SAME, x.op = GPURED_ARGMAX; x.out.dtype = GPURED_I64;
+       x.in.shape[0] = x.in.shape[1] = x.out.shape[0] = 0);
   CASE(SCAN, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.out.data = NULL;
        x.out.shape[2] = 0);
   CASE(GEMM, GPURED_OK, SAME, x.in.data = NULL; x.in.shape[2] = 0; x.b.data = NULL;

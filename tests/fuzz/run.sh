@@ -12,11 +12,12 @@ rm -f "$out"/log/*
 
 # one TARGET NUMBER: one process.
 one() {
-  limit="-max_total_time=$seconds"
+  limit="-max_total_time=$seconds" length=192
+  [ "$1" != npy ] || length=512
   [ "$seconds" != 0 ] || limit=-runs=0
   [ ! -f "$kept/$1.dict" ] || limit="$limit -dict=$kept/$1.dict"
   mkdir -p "$out/corpus/$1"
-  "$binaries/fuzz_$1" $limit -max_len=512 -timeout=30 -print_final_stats=1 \
+  "$binaries/fuzz_$1" $limit -max_len=$length -len_control=0 -timeout=30 -print_final_stats=1 \
     -artifact_prefix="$out/found/$1-" $FUZZFLAGS "$out/corpus/$1" "$kept/$1" >"$out/log/$1.$2" 2>&1
   echo "status $?" >>"$out/log/$1.$2"
 }
