@@ -1,7 +1,7 @@
 #!/bin/sh
 # What README.md shows, done: its first C example is written to main.c in an empty folder beside the two
 # files that a project copies, the library is installed, and each "cc" and "c++" line of the README is
-# run there (without optimization, to save time); every program must print what the README says.
+# run there (plain code without optimization, to save time); every program must print what the README says.
 # Lines that need more than that folder (a subtree, an object made by nvcc) are for ways.sh.
 . tests/build/lib.sh
 readme=$PWD/README.md project="$scratch/project" stage="$scratch/installed"
@@ -31,7 +31,7 @@ while IFS= read -r line; do
   esac
   # Without OpenMP in this build, the lines that use it cannot be tried.
   case $line in *-fopenmp*) [ -n "$OMPFLAG" ] || { skip "no OpenMP: $line"; continue; } ;; esac
-  check "$line" sh -c "$(echo "$run" | sed 's/ -O2 / -O0 /')"
+  check "$line" sh -c "$(echo "$run" | sed 's/ -O2 / -O0 -DGPURED_NO_SIMD /')"
   same "$line: result" "$expected" "$(./main 2>&1)"
 done <"$scratch/lines"
 finish
