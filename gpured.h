@@ -1196,7 +1196,7 @@ GPURED__FUNC int gpured__overlap(const gpured_tensor *a, const gpured_tensor *b)
   int64_t step;
   int i, side;
   if (a->device != b->device) return 0;
-  if (a->device != GPURED_CPU && a->device_id != b->device_id) return 0; /* the host is one */
+  if (a->device != GPURED_CPU && a->device_id != b->device_id) return 0; /* one host, many GPUs */
   if (gpured__extent(a, &sa) || gpured__extent(b, &sb)) return 1;
   if (pa + (uintptr_t)sa.hi <= pb + (uintptr_t)sb.lo ||
       pb + (uintptr_t)sb.hi <= pa + (uintptr_t)sa.lo)

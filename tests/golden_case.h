@@ -231,8 +231,7 @@ enum { GOLD_GUARD = 0xa5 };
  * A tensor in new memory. Layouts: c row-major, t the first axis fastest, r every axis from its
  * last element to its first, g twice the strides of c, b axis 0 of stride 0.
  */
-static inline gpured_tensor gold_tensor(gold_job *job, int dtype, const gold_shape *s,
-                                        int layout) {
+static inline gpured_tensor gold_tensor(gold_job *job, int dtype, const gold_shape *s, int layout) {
   gpured_tensor t;
   uint64_t bytes = (uint64_t)gen_format_of(dtype).bits / 8, total = 1;
   int64_t first = 0;

@@ -341,8 +341,8 @@ static void test_columns_without_memory(gpured_backend backend) {
     o.alloc = NULL, o.dealloc = NULL;
     CHECK(gpured_reduce(GPURED_SUM, &x.t, 1, &with.t, &o) == GPURED_OK, "%d threads", o.threads);
     o.alloc = counted_alloc, o.dealloc = counted_free, o.user = &asked;
-    CHECK(gpured_reduce(GPURED_SUM, &x.t, 1, &without.t, &o) == GPURED_OK,
-          "no memory, %d threads", o.threads);
+    CHECK(gpured_reduce(GPURED_SUM, &x.t, 1, &without.t, &o) == GPURED_OK, "no memory, %d threads",
+          o.threads);
     CHECK(first_difference(&with.t, &without.t) < 0, "%d threads: other bits without memory",
           o.threads);
   }

@@ -422,8 +422,7 @@ static void test_overflow(gpured_backend backend) {
          x.in.strides[0] = x.in.strides[1] = x.in.strides[2] = INT64_MAX / 20);
     /* strides that are allowed: times the extent they leave int64_t; they reach too far alone; they
      * do so together */
-    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = big;
-         x.in.strides[0] = (int64_t)1 << 50);
+    CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = big; x.in.strides[0] = (int64_t)1 << 50);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = 9; x.in.strides[0] = (int64_t)1 << 57);
     CASE(kind, GPURED_ERR_OVERFLOW, SAME, x.in.shape[0] = x.in.shape[1] = 4;
          x.in.strides[0] = (int64_t)1 << 57; x.in.strides[1] = -((int64_t)1 << 57));
