@@ -226,7 +226,7 @@ class Bench:
                 line = raw.decode('utf-8', 'replace').strip()
                 name = line.split(' ')[0] if '/' in line.split(' ')[0] else name
                 if 'FAIL' in line and why is None:
-                    why = 'FAIL ' + (name or line[:80])
+                    why = name or line[:80]
                     os.killpg(tests.pid, signal.SIGKILL)
                     break
             status = tests.wait()

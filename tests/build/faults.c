@@ -13,7 +13,7 @@ static int fails(void) {
   static long left = -1;
   if (left < 0) {
     const char *at = getenv("GPURED_FAIL_AT");
-    left = at ? atol(at) : 0;
+    left = at ? strtol(at, NULL, 10) : 0;
   }
   return left > 0 && --left == 0;
 }
