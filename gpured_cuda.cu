@@ -8404,7 +8404,7 @@ static void move_some(void *context, int64_t task, int thread) {
   const movement *v = (const movement *)context;
   const staged *s = v->s;
   const int64_t from = task * MOVE_EACH;
-  const int64_t count = v->count - from < MOVE_EACH ? v->count - from : MOVE_EACH;
+  const int64_t left = v->count - from, count = left < MOVE_EACH ? left : (int64_t)MOVE_EACH;
   char *near = v->buffer + from * s->size, *far = s->host + (s->lo + v->from + from) * s->size;
   (void)thread;
   if (s->whole)
