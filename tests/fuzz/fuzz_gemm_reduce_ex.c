@@ -145,7 +145,8 @@ static gpured_status right_status(const gemm_case *c, const gemm_data *d, const 
   for (i = 0; i < (c->count ? c->count : 1); ++i) fine = fine && is_fine(&d->outs[0][i].t);
   if (!fine) return GPURED_ERR_ALIAS;
   if (s->source == FROM_FAILING_HOOKS && bytes > 0) return GPURED_ERR_ALLOC;
-  if (s->source == FROM_SMALL_WORKSPACE && bytes > 0) return GPURED_ERR_WORKSPACE;
+  /* A large workspace is too small where OpenMP's own number of threads is very large. */
+  if (s->o.workspace && s->o.workspace_bytes < bytes) return GPURED_ERR_WORKSPACE;
   return GPURED_OK;
 }
 
