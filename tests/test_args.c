@@ -188,6 +188,8 @@ static void test_empty_huge(gpured_backend backend) {
   const int64_t big = (int64_t)1 << 40;
   CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.shape[1] = x.in.shape[2] = big; x.axes = 6;
        x.out.ndim = 1; x.out.shape[0] = 0);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = x.in.shape[1] = big; x.in.shape[2] = 0; x.axes = 3;
+       x.out.ndim = 1; x.out.shape[0] = 0); /* the extents of nothing are not multiplied */
   CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = 0; x.in.strides[1] = INT64_MAX;
        x.in.strides[0] = INT64_MIN; x.out.shape[0] = 0; x.out.strides[0] = INT64_MIN;
        x.out.strides[1] = INT64_MAX);
@@ -405,6 +407,12 @@ static void test_shapes_gemm(gpured_backend backend) {
        x.out = view(OUT, GPURED_I64, 2, 2, 0, 0));
   CASE(GEMM, GPURED_OK, SAME, x.op = GPURED_ARGMAX; x.in.shape[1] = 0;
        x.in.shape[0] = x.b.shape[0] = 0; x.out = view(OUT, GPURED_I64, 2, 0, 5, 0));
+  /* one element may have any number of axes, whatever stands beyond them */
+  CASE(GEMM, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 3, 1, 4, 6);
+       x.b = view(SECOND, GPURED_F32, 3, 1, 6, 1); x.out.ndim = 0);
+  CASE(GEMM, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 3, 1, 4, 6);
+       x.b = view(SECOND, GPURED_F32, 3, 1, 6, 1); x.out.ndim = 1; x.out.shape[0] = 1;
+       x.out.shape[1] = 9);
 }
 
 static void test_overflow(gpured_backend backend) {

@@ -339,6 +339,10 @@ static void test_sizes_long(gpured_backend backend) {
       gemm_case c = plain(backend, GPURED_F32, gemm_ops[k], k % 2, 4, 3, lengths[i]);
       if (lengths[i] < 2000 || (i + k) % 3 == 0) check(&c);
     }
+  for (k = 0; k < 4; ++k) { /* types that are widened, in more than one piece */
+    gemm_case c = plain(backend, k < 2 ? GPURED_F16 : GPURED_I8, GPURED_MAX, k % 2, 4, 3, 5000);
+    check(&c);
+  }
 }
 
 /* The short road over rows that are too long for one round and blocks that are not full: the rows of

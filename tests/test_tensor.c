@@ -55,6 +55,7 @@ static const char *tensor_text(const tensor_case *c) {
 static double *widened(const gpured_tensor *t, int64_t n) {
   double *x = (double *)malloc((size_t)(n ? n : 1) * sizeof *x);
   int64_t i;
+  if (!x) abort();
   for (i = 0; i < n; ++i) x[i] = value(t, i);
   return x;
 }
