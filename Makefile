@@ -19,7 +19,7 @@ INSTALL    ?= install
 DOXYGEN    ?= doxygen
 PARTS      ?= suite golden npy examples build docs
 
-.PHONY: all lib test test-slow check-golden test-qemu fuzz fuzz-cuda soak demo bench plots docs install \
+.PHONY: all lib test test-slow check-golden test-qemu test-flags fuzz fuzz-cuda soak demo bench plots docs install \
   install-tools uninstall clean help format-check
 .PHONY: coverage mutate lint
 .DELETE_ON_ERROR:
@@ -303,6 +303,10 @@ check-golden: $(ALONE)
 test-qemu:
 	@sh tests/build/run.sh 'sh tests/build/qemu.sh'
 
+# The same under hostile compiler flags, and the self-test against broken builds. FULL=1: all of it.
+test-flags:
+	@sh tests/build/run.sh 'sh tests/build/flags.sh' 'sh tests/build/selftest.sh'
+
 SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),60,600)
 soak: $(SOAK)
 	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
@@ -419,6 +423,7 @@ help:
 	@echo 'make test-slow      the same with the tests that take minutes or gigabytes'
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
+	@echo 'make test-flags     the same under flags that could change bits; FULL=1, JOBS=2'
 	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
 	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
 	@echo 'make fuzz-cuda      RUNS=100000 random cases of each call on a GPU against the oracle'

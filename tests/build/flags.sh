@@ -88,11 +88,11 @@ matrix() { # COMPILER
 64|link|-ffast-math
 32|holds|-m32 -O1 -msse2 -mfpmath=sse
 32|$wide|-m32 -mno-sse
-32|$wide|-m32 -mfpmath=387 -msse2
 END
   case $1 in
     gcc) cat <<END
 64|$wide|-O2 -mfpmath=387
+32|$wide|-m32 -mfpmath=387 -msse2
 64|$fast|-O2 -ffinite-math-only
 64|$fast|-O2 -fassociative-math -fno-signed-zeros -fno-trapping-math
 64|$fast|-O2 -fno-signed-zeros
@@ -101,8 +101,9 @@ END
 END
       ;;
     clang) cat <<END
+64|'387' unit is not supported|-O2 -mfpmath=387
 64|$fast|-O2 -ffinite-math-only
-64|holds|-O1 -fno-honor-nans -fno-honor-infinities $plain
+64|holds|-O1 -fno-honor-nans $plain
 64|holds|-O1 -freciprocal-math -fno-signed-zeros -fapprox-func $plain
 END
       ;;

@@ -49,6 +49,21 @@ check 'golden_check.c with the header alone' \
   -o "$scratch/golden"
 check 'golden vectors with the header alone' "$scratch/golden"
 
+# Another system's headers and types: Windows, by its cross compiler.
+mingw=x86_64-w64-mingw32-gcc
+if command -v $mingw >/dev/null; then
+  for flags in '-fsyntax-only' '-fsyntax-only -fopenmp' '-c -O1 -DGPURED_NO_SIMD'; do
+    check "$mingw $flags" $mingw -std=c99 $warnings $flags -I. gpured_omp.c -o "$scratch/windows.o"
+  done
+  for std in c++11 c++20; do
+    command -v ${mingw%gcc}g++ >/dev/null || { skip "$std for Windows: no ${mingw%gcc}g++"; continue; }
+    check "${mingw%gcc}g++ -std=$std" ${mingw%gcc}g++ -std=$std $warnings -fsyntax-only \
+      -DGPURED_IMPLEMENTATION -I. "$scratch/unit.cpp"
+  done
+else
+  skip "Windows: no $mingw"
+fi
+
 if has_cxx; then
   for macro in '' GPURED_IMPLEMENTATION GPURED_STATIC; do
     for std in c++11 c++20; do header "$CXX" $std cpp "$macro"; done

@@ -45,7 +45,7 @@ else
 fi
 same 'version of the file name' "$VERSION" \
   "$(cd "$out" && ls libgpured.so.*.*.* | sed 's/libgpured.so.//')"
-for target in '\[all\]' test test-slow check-golden demo bench plots docs install install-tools \
+for target in '\[all\]' test test-slow check-golden test-flags demo bench plots docs install install-tools \
   uninstall clean; do
   same "help names $target" 1 "$(mk help | grep -c -e "^make $target ")"
 done

@@ -33,14 +33,11 @@ static inline double unfused_f64(double a, double b, double c) {
 #define fmaf unfused_f32
 #define fma unfused_f64
 #endif
-#ifdef BREAK_KEEP /* nothing keeps the compiler from fusing a product with a sum */
-#define __asm__(...)
-#endif
 #ifdef BREAK_MODE /* the caller's mode stays on */
 #define __builtin_ia32_ldmxcsr(mode) ((void)(mode))
 #define fesetenv(environment) ((void)(environment))
 #endif
-#if defined(BREAK_FMA) || defined(BREAK_KEEP) || defined(BREAK_MODE) || defined(BREAK_FLAGS)
+#if defined(BREAK_FMA) || defined(BREAK_MODE) || defined(BREAK_FLAGS)
 #define GPURED_IMPLEMENTATION
 #endif
 #include "../../gpured.h"
