@@ -7637,7 +7637,12 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   if ((st = gpured__check_output(out, tensors, 1, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) return call.other->reduce(&plan, &call, bytes);
+  if (call.other) { /* whose host computes too: alpha as a float, for one */
+    mode = gpured__mode_enter();
+    st = call.other->reduce(&plan, &call, bytes);
+    gpured__mode_leave(mode);
+    return st;
+  }
   if (call.query) return GPURED_OK; /* the CPU needs none */
   mode = gpured__mode_enter();
   gpured__run_reduce(&plan, &call.o);
@@ -7683,7 +7688,12 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
     return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) return call.other->scan(&plan, &call, bytes);
+  if (call.other) {
+    mode = gpured__mode_enter();
+    st = call.other->scan(&plan, &call, bytes);
+    gpured__mode_leave(mode);
+    return st;
+  }
   if (call.query) return GPURED_OK;
   mode = gpured__mode_enter();
   gpured__run_scan(&plan, &call.o);
@@ -7771,7 +7781,12 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) return call.other->gemm(&plan, &call, bytes);
+  if (call.other) {
+    mode = gpured__mode_enter();
+    st = call.other->gemm(&plan, &call, bytes);
+    gpured__mode_leave(mode);
+    return st;
+  }
   threads = gpured__gemm_threads(&plan, &call.o);
   gpured__gemm_lay_out(&plan, gpured__get_level()->kernels[plan.acc], threads, &layout);
   if (layout.total == SIZE_MAX) return GPURED_ERR_OVERFLOW;

@@ -28,7 +28,7 @@
 enum { ROWS = 150, COLS = 600, DEEP = 20, LINE = 2200000, SMALL = 60, RESULTS = 3 };
 
 typedef struct work {
-  box x, b, bias, half, line, whole; /* inputs, shared by all that work */
+  box x, b, bias, doubles, half, line, whole; /* inputs, shared by all that work */
   gpured_options options;
 } work;
 
@@ -37,7 +37,8 @@ static work work_make(gpured_backend backend, int kind, int threads) {
   work w;
   w.x = box_filled(GPURED_F32, 2, x, LAYOUT_C, kind, 1);
   w.b = box_filled(GPURED_F32, 2, b, LAYOUT_C, OR_UNIFORM, 2);
-  w.bias = box_filled(GPURED_F64, 1, x, LAYOUT_C, kind, 3);
+  w.bias = box_filled(GPURED_F32, 1, x, LAYOUT_C, kind, 3);
+  w.doubles = box_filled(GPURED_F64, 1, x, LAYOUT_C, kind, 3);
   w.half = box_filled(GPURED_F16, 2, x, LAYOUT_C, OR_WIDE, 4);
   w.line = box_filled(GPURED_F32, 1, &line, LAYOUT_C, kind, 5);
   w.whole = box_filled(GPURED_I32, 2, x, LAYOUT_C, OR_WIDE, 6);
@@ -49,6 +50,7 @@ static void work_free(work *w) {
   box_free(&w->x);
   box_free(&w->b);
   box_free(&w->bias);
+  box_free(&w->doubles);
   box_free(&w->half);
   box_free(&w->line);
   box_free(&w->whole);
@@ -89,7 +91,9 @@ static uint64_t scanned(uint64_t hash, const work *w, gpured_op op, const gpured
   return hash;
 }
 
-/* A product with everything that an epilogue has; alpha and the bias must be rounded to f32. */
+static int refused; /* was a product, in whatever thread? */
+
+/* A product with everything that an epilogue has; alpha must be rounded to f32. */
 static uint64_t multiplied(uint64_t hash, const work *w, int axis) {
   static const gpured_op op[RESULTS] = {GPURED_NORM2, GPURED_LOGSUMEXP, GPURED_ARGMAX};
   static const gpured_op small[2] = {GPURED_MEAN, GPURED_SUMSQ};
@@ -112,9 +116,11 @@ static uint64_t multiplied(uint64_t hash, const work *w, int axis) {
   g.count = RESULTS;
   g.results = results;
   status = (int)gpured_gemm_reduce_ex(&g, &w->options);
+  if (status != GPURED_OK) refused = 1;
   hash = hash_of(hash_of(hash, &status, sizeof status), y, sizeof y);
   for (i = 0; i < 2; ++i) {
     status = (int)gpured_gemm_reduce(small[i], g.a, g.b, axis, &results[0].out, &w->options);
+    if (status != GPURED_OK) refused = 1;
     hash = hash_of(hash_of(hash, &status, sizeof status), y, sizeof y);
   }
   return hash;
@@ -122,7 +128,7 @@ static uint64_t multiplied(uint64_t hash, const work *w, int axis) {
 
 static uint64_t one_liners(uint64_t hash, const work *w) {
   const float *x = (const float *)w->x.t.data;
-  const double *d = (const double *)w->bias.t.data;
+  const double *d = (const double *)w->doubles.t.data;
   float f[4], rows[SMALL], sums[SMALL * SMALL];
   double e[4];
   int64_t i[2];
@@ -230,6 +236,7 @@ static void test_mode(gpured_backend backend) {
   for (k = 0; k < COUNT(kinds); ++k) {
     work w = work_make(backend, kinds[k], 3);
     uint64_t want = work_all(&w), got, before, after;
+    CHECK(!refused, "kind %d: a product was refused", kinds[k]);
     for (mode = 0; mode < MODES; ++mode) {
       gpured_status self;
       set_mode(mode);
