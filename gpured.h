@@ -8078,7 +8078,7 @@ static gpured_status gpured__self_bits(const gpured__self_data *s, gpured_backen
   gpured_options o = gpured_default_options();
   uint64_t hash32 = 14695981039346656037u, hash64 = hash32;
   gpured_status st;
-  o.backend = backend;
+  o.backend = (int32_t)backend;
   if ((st = gpured__self_plain(&o, GPURED_F32, s->f, &hash32)) != GPURED_OK) return st;
   if ((st = gpured__self_special(&o, GPURED_F32, s->special_f, &hash32)) != GPURED_OK) return st;
   if ((st = gpured__self_plain(&o, GPURED_F64, s->d, &hash64)) != GPURED_OK) return st;

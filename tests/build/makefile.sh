@@ -11,6 +11,7 @@ chmod -R a-w "$src"
 # The exported variables of the make that runs this script must not reach the makes that it tests.
 with_openmp=$HAVE_OPENMP
 unset BUILD CFLAGS CXXFLAGS OMPFLAG OPENMP CUDA WERROR HAVE_OPENMP HAVE_CUDA
+[ -n "$NVCC" ] || unset NVCC # empty it would be a compiler
 mk() { ${MAKE:-make} --no-print-directory -C "$src" BUILD="$out" CC="$CC" CUDA=0 "$@"; }
 builds() { mk -n all "$@" | grep -c -e "-c gpured_omp.c"; }
 
