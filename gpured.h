@@ -1234,8 +1234,8 @@ struct gpured__backend;
 struct gpured__plan;
 struct gpured__gemm_plan;
 
-/* A task's function; and what runs tasks that touch so many bytes on the CPU's threads (section 12),
- * for a backend that has something to do there. */
+/* A task's function; and what runs tasks that touch so many bytes on the CPU's threads (section
+ * 12), for a backend that has something to do there. */
 typedef void (*gpured__task)(void *context, int64_t index, int thread);
 typedef void (*gpured__spread)(const gpured_options *o, double bytes, int64_t tasks,
                                gpured__task run, void *context);

@@ -8642,8 +8642,8 @@ static gpured_status drop_parcel(parcel *p, gpured_status st) {
   return st == GPURED_OK ? freed : st;
 }
 
-/* The steps of n, `each` of them a piece: prepare(parcel, which of two, first step, steps) describes
- * its tensors, run(machine, which) works on the copies. */
+/* The steps of n, `each` of them a piece: prepare(parcel, which of two, first step, steps)
+ * describes its tensors, run(machine, which) works on the copies. */
 template <class PREPARE, class RUN>
 static gpured_status in_pieces(const machine *m, const gpured__call *call, int64_t n, int64_t each,
                                size_t bytes, const PREPARE &prepare, const RUN &run) {
