@@ -37,11 +37,15 @@ static inline double unfused_f64(double a, double b, double c) {
 #define __builtin_ia32_ldmxcsr(mode) ((void)(mode))
 #define fesetenv(environment) ((void)(environment))
 #endif
-#if defined(BREAK_FMA) || defined(BREAK_MODE) || defined(BREAK_FLAGS)
+#ifdef BREAK_KEEP /* nothing keeps the compiler from fusing a product and a sum */
+#define __asm__(...) ((void)0)
+#endif
+#if defined(BREAK_FMA) || defined(BREAK_MODE) || defined(BREAK_KEEP) || defined(BREAK_FLAGS)
 #define GPURED_IMPLEMENTATION
 #endif
 #include "../../gpured.h"
 #undef __builtin_ia32_ldmxcsr
+#undef __asm__
 
 static int set_mode(const char *mode) {
   if (strcmp(mode, "upward") == 0) return fesetround(FE_UPWARD) == 0;

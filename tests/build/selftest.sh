@@ -26,6 +26,9 @@ fi
 x86=$(printf '#ifdef __SSE2__\nyes\n#endif\n' | gcc -E -P -)
 finds 'products of fma rounded' '' gcc $flags -DBREAK_FMA -O1
 if [ "$x86" = yes ]; then
+  if grep -q -w fma /proc/cpuinfo; then
+    finds 'fused products' '' gcc $flags -DBREAK_KEEP -O2 -mfma -ffp-contract=fast
+  fi
   for mode in upward downward zero flush; do
     finds "caller's mode kept: $mode" $mode gcc $flags -DBREAK_MODE -O1
   done
@@ -34,8 +37,6 @@ if [ "$x86" = yes ]; then
 fi
 finds 'gcc -ffinite-math-only' '' gcc $flags -DBREAK_FLAGS -O2 -ffinite-math-only \
   -U__FINITE_MATH_ONLY__ -D__FINITE_MATH_ONLY__=0
-finds 'gcc -fassociative-math' '' gcc $flags -DBREAK_FLAGS -O2 -fassociative-math \
-  -fno-signed-zeros -fno-trapping-math -U__ASSOCIATIVE_MATH__ -U__NO_SIGNED_ZEROS__
 finds 'clang -fassociative-math' '' clang $flags -DBREAK_FLAGS -O1 -fassociative-math \
   -fno-signed-zeros
 finish
