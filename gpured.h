@@ -646,7 +646,8 @@ GPURED_API const char *gpured_cpu_level(void);
 
 /** Checks within milliseconds that this build on this machine gives the bits of the order: on the
  * CPU with the vector code in use, and on the GPU if there is one (its first call takes longer).
- * GPURED_OK, or GPURED_ERR_UNSUPPORTED when flags or hardware change the arithmetic. */
+ * GPURED_OK, or GPURED_ERR_UNSUPPORTED when flags or hardware change the arithmetic;
+ * GPURED_ERR_ALLOC and GPURED_ERR_DEVICE as from the calls that it makes. */
 GPURED_API gpured_status gpured_selftest(void);
 /** @} */
 
@@ -7637,17 +7638,14 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   if ((st = gpured__check_output(out, tensors, 1, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) { /* whose host computes too: alpha as a float, for one */
-    mode = gpured__mode_enter();
-    st = call.other->reduce(&plan, &call, bytes);
-    gpured__mode_leave(mode);
-    return st;
-  }
-  if (call.query) return GPURED_OK; /* the CPU needs none */
+  if (!call.other && call.query) return GPURED_OK; /* the CPU needs none */
   mode = gpured__mode_enter();
-  gpured__run_reduce(&plan, &call.o);
+  if (call.other)
+    st = call.other->reduce(&plan, &call, bytes);
+  else
+    gpured__run_reduce(&plan, &call.o);
   gpured__mode_leave(mode);
-  return GPURED_OK;
+  return st;
 }
 
 GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
@@ -7688,17 +7686,14 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
     return st;
   if ((st = gpured__check_backend(&call, tensors, 2)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) {
-    mode = gpured__mode_enter();
-    st = call.other->scan(&plan, &call, bytes);
-    gpured__mode_leave(mode);
-    return st;
-  }
-  if (call.query) return GPURED_OK;
+  if (!call.other && call.query) return GPURED_OK;
   mode = gpured__mode_enter();
-  gpured__run_scan(&plan, &call.o);
+  if (call.other)
+    st = call.other->scan(&plan, &call, bytes);
+  else
+    gpured__run_scan(&plan, &call.o);
   gpured__mode_leave(mode);
-  return GPURED_OK;
+  return st;
 }
 
 GPURED_API gpured_status gpured_scan(gpured_op op, const gpured_tensor *in, int axis,
@@ -7781,7 +7776,7 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;
-  if (call.other) {
+  if (call.other) { /* in the default mode too: it makes a float of alpha */
     mode = gpured__mode_enter();
     st = call.other->gemm(&plan, &call, bytes);
     gpured__mode_leave(mode);
