@@ -258,8 +258,9 @@ static int fail_one(const fault_case *f, fault_data *d, const gpured_options *o,
   return heap.asked >= k;
 }
 
-static void fail_all(int hooks, tally *t) {
+static void fail_all(int hooks) {
   static const int threads[] = {1, 2, 5};
+  tally t = {0, 0};
   int i, j, k;
   for (i = 0; i < COUNT(cases); ++i)
     for (j = 0; j < COUNT(threads); ++j) {
@@ -273,29 +274,25 @@ static void fail_all(int hooks, tally *t) {
       }
       CHECK(call(&cases[i], &d, &o) == GPURED_OK, "%s: refused", cases[i].name);
       want = hash_all(&d);
-      for (k = 1; fail_one(&cases[i], &d, &o, k, want, t); ++k) {
+      for (k = 1; fail_one(&cases[i], &d, &o, k, want, &t); ++k) {
         CHECK(k < 100, "%s: there is no end of requests", cases[i].name);
         CHECK(call(&cases[i], &d, &o) == GPURED_OK && hash_all(&d) == want,
               "%s: the call after request %d has failed", cases[i].name, k);
       }
       free_all(&d);
     }
+  CHECK(t.refused > 0 && t.slower > 0, "%d calls refused, %d went on: nothing was tested",
+        t.refused, t.slower);
 }
 
 static void test_hooks(gpured_backend backend) {
-  tally t = {0, 0};
   (void)backend;
-  fail_all(1, &t);
-  CHECK(t.refused > 0 && t.slower > 0, "%d calls refused, %d went on: nothing was tested",
-        t.refused, t.slower);
+  fail_all(1);
 }
 
 static void test_malloc(gpured_backend backend) {
-  tally t = {0, 0};
   (void)backend;
-  fail_all(0, &t);
-  CHECK(t.refused > 0 && t.slower > 0, "%d calls refused, %d went on: nothing was tested",
-        t.refused, t.slower);
+  fail_all(0);
 }
 
 /* The one-liners have nothing to say of memory with, so they must do without. */
