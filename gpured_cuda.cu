@@ -33,6 +33,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <sched.h>
 
 #define GPURED__DEV static __device__ __forceinline__ __attribute__((unused)) /* by some GPUs */
 
@@ -936,12 +937,13 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
 enum { ROWS_EACH, ROWS_SOME, ROWS_WHOLE, ROWS_LONG };
 enum {
   ROWS_WARPS = 4,
+  LONG_WARPS = 8, /* the last segments of a row have the memory for themselves: many copies then */
   TILE_VECTORS = 512,
   TILE_BYTES = 8192,
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
-enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
+enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES, LONG_SHARED = LONG_WARPS * TILE_BYTES };
 /* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide
  * the arithmetic; where a thread has much at hand, it needs them more. */
 __host__ __device__ constexpr int rows_resident(int a, int k, int mode) {
@@ -1556,7 +1558,7 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
   for (int d = 1; d < count; d *= 2) {
     __syncthreads();
-    for (int i = slot * 2 * d; i + d < count; i += ROWS_WARPS * 32 / LANES * 2 * d)
+    for (int i = slot * 2 * d; i + d < count; i += LONG_WARPS * 32 / LANES * 2 * d)
       nodes[i * LANES + lane] = combined<K>(nodes[i * LANES + lane], nodes[(i + d) * LANES + lane]);
   }
   __syncthreads();
@@ -1564,13 +1566,13 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, ROWS_LONG))
+static __global__ void __launch_bounds__(LONG_WARPS * 32, rows_resident(A, K, ROWS_LONG) / 2)
     reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
   extern __shared__ __align__(128) char ring[];
-  N *nodes = (N *)(ring + ROWS_SHARED), node[VN];
+  N *nodes = (N *)(ring + LONG_SHARED), node[VN];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   char *stage = ring + wi * TILE_BYTES;
   const int64_t row = blockIdx.x / j.segments, segment = blockIdx.x % j.segments;
@@ -1580,7 +1582,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, RO
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
   if (K == K_ARG) set_neutral<K>(node);
-  for (int i = wi; i < count; i += ROWS_WARPS) {
+  for (int i = wi; i < count; i += LONG_WARPS) {
     fetch_tile<A, D>(j, w, base, first + i, stage, t);
     if (K == K_ARG) {
       arg_tile<A, D>(j, w, first + i, stage, t, node);
@@ -1594,7 +1596,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, RO
     __syncwarp();
   }
   if (K == K_ARG && t == 0) nodes[wi] = *node;
-  join_tiles<K, LANES>(nodes, K == K_ARG ? (int)ROWS_WARPS : count);
+  join_tiles<K, LANES>(nodes, K == K_ARG ? (int)LONG_WARPS : count);
   if (wi) return;
 #pragma unroll
   for (int e = 0; e < VN; ++e) node[e] = nodes[(t < PN ? t : 0) * VN + e];
@@ -2310,7 +2312,9 @@ struct line_scan {
   int same_in, same_out;
   double empty_real;
   uint64_t empty_integer;
-  unsigned long long *state;                                          /* the ticket, then words */
+  unsigned long long *state; /* the ticket, then words */
+  unsigned long long *used;  /* standing memory of the scan before, to be cleared, and its words */
+  int64_t used_words;
   int64_t level_at[SCAN_LEVELS + 1], prefix_at, line_values, last_at; /* in values: in a line, of a
                                                                          line; behind */
 };
@@ -2440,6 +2444,20 @@ GPURED__DEV void write_group(E *tile, int group, const E *x) {
     memcpy(&q, x + i * PER, 16);
     ((uint4 *)tile)[v ^ (v >> 3 & 7)] = q;
   }
+}
+
+/*
+ * State that is zero whenever a scan begins, without a launch that clears it: a stream has two
+ * states, and while a scan uses one of them it clears the one that the scan before has used.
+ * (Section 11 shares them out.)
+ */
+enum { STANDING_STREAMS = 128, STANDING_WORDS = 1024 };
+static __device__ unsigned long long standing[STANDING_STREAMS][2][STANDING_WORDS];
+
+GPURED__DEV void clear_used(const line_scan &a) {
+  for (int64_t i = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x; i < a.used_words;
+       i += (int64_t)gridDim.x * SCAN_THREADS)
+    a.used[i] = 0;
 }
 
 /* Values that tiles show each other. */
@@ -2584,6 +2602,23 @@ GPURED__DEV void load_same(const line_scan &a, const tile_map &map,
     }
   }
   copies_wait();
+}
+
+/* Tickets mostly come in the order of the blocks: memory can begin with a tile before its ticket is
+ * there. */
+template <class E>
+GPURED__DEV void expect_tile(const line_scan &a) {
+#if defined(__CUDA_ARCH__)
+  enum { LINE = 128 / sizeof(E) };
+  tile_map map;
+  int64_t count, at;
+  map.line = blockIdx.x / a.line_tiles;
+  map.from = blockIdx.x % a.line_tiles * a.chunks * SCAN_CHUNK;
+  at = flat_place(a, map, GPURED__IN, &count);
+  const E *from = (const E *)a.j.in + at;
+  for (int64_t e = (int64_t)threadIdx.x * LINE; e < count; e += SCAN_THREADS * LINE)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e));
+#endif
 }
 
 /* Which dtypes an accumulator meets: floats, or integers, which only logsumexp turns into
@@ -2891,7 +2926,9 @@ GPURED__DEV void pass_last(const line_scan &a, const tile_map &map, int64_t numb
 }
 
 template <int A, int K>
-static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_scan a) {
+static __global__ void __launch_bounds__(SCAN_THREADS,
+                                         sizeof(typename scanned<A, K>::E) == 4 ? 4 : 3)
+    scan_lines(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   enum { CHUNKS = 16 / sizeof(E) };
   extern __shared__ __align__(128) char space[];
@@ -2904,6 +2941,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) scan_lines(const line_
   const int slots = is_long ? 256 : 256 >> a.lines_log2; /* groups of a line in a chunk */
   const int place1 = p & (slots - 1), place2 = p & ((slots >> 4) - 1);
   if (t == 0) ticket = is_long ? atomicAdd(a.state, 1ull) : blockIdx.x;
+  if (is_long && a.same_in) expect_tile<E>(a);
+  clear_used(a);
   __syncthreads();
   const int64_t number = (int64_t)ticket;
   tile_map map;
@@ -3819,6 +3858,7 @@ enum { DEVICES_MOST = 64 };
 /* The device that a call runs on, made current for its time. */
 struct machine {
   int device, before, processors, shared, major;
+  int passing; /* the stream is made for this call alone */
   cudaStream_t stream;
 };
 
@@ -3854,6 +3894,7 @@ static gpured_status enter(const gpured__call *call, machine *m) {
   int count = 0;
   GPURED__TRY(cudaGetDevice(&m->before));
   m->device = call->device == GPURED_CUDA_DEVICE ? call->device_id : m->before;
+  m->passing = 0;
   m->stream = (cudaStream_t)call->o.stream;
   if (m->device != m->before) {
     GPURED__TRY(cudaGetDeviceCount(&count));
@@ -4274,10 +4315,10 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   w->blocks = 32 / size;
   w->row_tiles = gpured__ceil_div(blocks, w->blocks);
   w->tiles_log2 = ROWS_TILES_LOG2;
-  while (w->tiles_log2 > 2 &&
+  while (w->tiles_log2 > 3 &&
          ((int64_t)1 << (w->tiles_log2 - 1) >= w->row_tiles ||
           r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) <
-              (int64_t)m->processors * 4))
+              (int64_t)m->processors * 3))
     --w->tiles_log2;
   while (w->tiles_log2 < ROWS_MOST_LOG2 &&
          gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
@@ -4285,7 +4326,7 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->shared =
-      ROWS_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+      LONG_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
@@ -4307,7 +4348,7 @@ static int choose_rows(const machine *m, reduction *r) {
   }
   r->route = ROUTE_READ;
   r->how = r->r.mode;
-  r->threads = ROWS_WARPS * 32;
+  r->threads = (r->how == ROWS_LONG ? (int)LONG_WARPS : (int)ROWS_WARPS) * 32;
   return 1;
 }
 
@@ -4498,7 +4539,7 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
 struct scan_launch {
   line_scan a;
   const void *kernel;
-  int threads;
+  int threads, clears; /* clears: the kernel clears what was used before */
   int64_t blocks;
   size_t shared, workspace;
 };
@@ -4702,19 +4743,87 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
     s->threads = SCAN_THREADS;
     s->blocks = a->tiles;
+    s->clears = 1;
     if (a->lines_log2 < 0)
       s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
   }
 }
 
-/* The state is cleared before every launch, so a captured graph can be replayed. (A kernel that
- * clears it while the scan starts takes longer than this to launch.) */
-static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
+/* A stream's two states. One thread at a time launches what uses them. */
+struct standing_part {
+  uint64_t owner;
+  int busy, next; /* which of the two is zero */
+  int64_t used;   /* words of the other one that are not */
+};
+
+/*
+ * The part of a stream, or NULL where it has none: a stream keeps its part for good, named by its
+ * id, which no other stream ever has; those that come when all parts are taken have none. Nor has a
+ * captured graph, which may be replayed beside whatever the stream does then.
+ */
+static gpured_status find_standing(const machine *m, standing_part **found, char **memory) {
+  static standing_part parts[STANDING_STREAMS];
+  enum { TRIES = 16 };
+  cudaStreamCaptureStatus capture;
+  unsigned long long id;
+  void *start;
+  int i;
+  GPURED__TRY(cudaStreamIsCapturing(m->stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone) return GPURED_OK;
+  GPURED__TRY(cudaStreamGetId(m->stream, &id));
+  GPURED__TRY(cudaGetSymbolAddress(&start, standing)); /* of the current context */
+  const uint64_t key = (id + 1) * DEVICES_MOST + (uint64_t)m->device;
+  unsigned at = (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) % STANDING_STREAMS;
+  for (i = 0; i < TRIES && !*found; ++i, at = (at + 1) % STANDING_STREAMS) {
+    uint64_t owner = 0;
+    if (__atomic_load_n(&parts[at].owner, __ATOMIC_RELAXED) == key ||
+        __atomic_compare_exchange_n(&parts[at].owner, &owner, key, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED) ||
+        owner == key) {
+      *found = &parts[at];
+      *memory = (char *)start + at * sizeof standing[0];
+    }
+  }
+  return GPURED_OK;
+}
+
+static gpured_status launch_scan(const machine *m, scan_launch *s) {
   void *arguments[] = {&s->a};
+  return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
+}
+
+static gpured_status launch_on_part(const machine *m, scan_launch *s, standing_part *part,
+                                    char *memory) {
+  const int64_t words = (int64_t)(s->workspace / 8);
+  gpured_status st;
+  while (__atomic_exchange_n(&part->busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  s->a.state = (unsigned long long *)memory + part->next * STANDING_WORDS;
+  s->a.used = (unsigned long long *)memory + !part->next * STANDING_WORDS;
+  s->a.used_words = part->used;
+  st = launch_scan(m, s);
+  if (st == GPURED_OK) {
+    part->next = !part->next;
+    part->used = words;
+  }
+  __atomic_store_n(&part->busy, 0, __ATOMIC_RELEASE);
+  return st;
+}
+
+/* Small states are standing memory; others are cleared before every launch. (A kernel that clears
+ * one while the scan starts takes longer than this to launch.) */
+static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
+  standing_part *part = NULL;
+  char *states = NULL;
+  if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
+  if (s->clears && s->workspace && s->workspace <= 8 * STANDING_WORDS && !m->passing &&
+      m->device < DEVICES_MOST) {
+    gpured_status st = find_standing(m, &part, &states);
+    if (st != GPURED_OK) return st;
+  }
+  if (part) return launch_on_part(m, s, part, states);
   s->a.state = (unsigned long long *)memory;
   if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
-  if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  return launch(m, s->kernel, s->blocks, s->threads, s->shared, arguments);
+  return launch_scan(m, s);
 }
 
 /* ============================================================================================== */
@@ -8655,6 +8764,7 @@ static gpured_status in_pieces(const machine *m, const gpured__call *call, int64
   for (k = 0; k < 2 && st == GPURED_OK; ++k) {
     parcels[k].m = *m;
     if (n <= each) continue;
+    parcels[k].m.passing = 1;
     st = status_of(cudaStreamCreateWithFlags(&parcels[k].m.stream, cudaStreamNonBlocking));
     parcels[k].own_stream = st == GPURED_OK;
   }

@@ -261,6 +261,58 @@ static void test_streams(gpured_backend backend) {
   }
 }
 
+/* Calls of one stream use the same standing memory, whatever their sizes, and leave it as they found
+ * it; a graph that was captured there in between does not use it. */
+static void one_stream(void) {
+  enum { SIZES = 9, ROUNDS = 20 };
+  static const int64_t sizes[SIZES] = {MANY, 4097, 70000, 1 << 20, 33333, 65536, 8200, 500000, 17};
+  pending p[SIZES];
+  gpured_options o;
+  cudaGraph_t graph;
+  cudaGraphExec_t run;
+  int i, k;
+  for (i = 0; i < SIZES; ++i) make_pending(&p[i], sizes[i], (uint64_t)i + 50);
+  o = stream_options(p[0].stream);
+  RUN(cudaStreamBeginCapture(p[0].stream, cudaStreamCaptureModeGlobal));
+  both_calls(&p[2], &o);
+  RUN(cudaStreamEndCapture(p[0].stream, &graph));
+  RUN(cudaGraphInstantiate(&run, graph, 0));
+  for (k = 0; k < ROUNDS; ++k)
+    for (i = 0; i < SIZES; ++i) {
+      if (i % 3 == k % 3) RUN(cudaGraphLaunch(run, p[i].stream));
+      if (i != 2) both_calls(&p[i], &o);
+    }
+  RUN(cudaDeviceSynchronize());
+  RUN(cudaGraphExecDestroy(run));
+  RUN(cudaGraphDestroy(graph));
+  for (i = 0; i < SIZES; ++i) {
+    check_pending(&p[i], text("%d elements, one stream", (int)sizes[i]));
+    free_pending(&p[i]);
+  }
+}
+
+/* More streams than have standing memory; streams that come later do without. */
+static void test_standing(gpured_backend backend) {
+  enum { LIVE = 200 };
+  pending *p = (pending *)malloc(LIVE * sizeof *p);
+  int i, k;
+  (void)backend;
+  one_stream();
+  for (i = 0; i < LIVE; ++i) make_pending(&p[i], 70000 + 17 * i, (uint64_t)i + 100);
+  for (k = 0; k < 3; ++k)
+    for (i = 0; i < LIVE; ++i) {
+      gpured_options o = stream_options(p[i].stream);
+      both_calls(&p[i], &o);
+    }
+  RUN(cudaDeviceSynchronize());
+  for (i = 0; i < LIVE; ++i) {
+    check_pending(&p[i], text("stream %d of many", i));
+    free_pending(&p[i]);
+  }
+  free(p);
+  one_stream();
+}
+
 /* Two calls captured once and replayed; the results are wiped before the last time. `space`: the
  * workspace is the caller's. */
 static void replay(int times, int space) {
@@ -684,6 +736,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
+                                {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},

@@ -150,6 +150,9 @@ WRAP(cudaMemPoolSetAttribute, 0, (cudaMemPool_t pool, enum cudaMemPoolAttr a, vo
 WRAP(cudaHostAlloc, 1, (void **p, size_t bytes, unsigned flags), (p, bytes, flags))
 WRAP(cudaEventCreateWithFlags, 1, (cudaEvent_t * e, unsigned flags), (e, flags))
 WRAP(cudaEventRecord, 0, (cudaEvent_t e, cudaStream_t s), (e, s))
+WRAP(cudaStreamIsCapturing, 0, (cudaStream_t s, enum cudaStreamCaptureStatus *status), (s, status))
+WRAP(cudaStreamGetId, 0, (cudaStream_t s, unsigned long long *id), (s, id))
+WRAP(cudaGetSymbolAddress, 0, (void **p, const void *symbol), (p, symbol))
 WRAP(cudaStreamCreateWithFlags, 1, (cudaStream_t * s, unsigned flags), (s, flags))
 WRAP(cudaMemsetAsync, 0, (void *p, int v, size_t n, cudaStream_t s), (p, v, n, s))
 WRAP(cudaMemcpyAsync, 0,
