@@ -6472,18 +6472,43 @@ GPURED__FUNC void gpured__scan_find_totals(const gpured__scan_round *r, int64_t 
   memcpy((char *)piece->totals + 2 * size, (char *)found + size, (size_t)(3 * size));
 }
 
+/* What this thread has read and written is done before anything that it does afterwards. */
+GPURED__INLINE void gpured__scan_fence(void) {
+#if GPURED__GNU
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#else
+#pragma omp flush
+#endif
+}
+
+/* The totals are there; where they came from may be overwritten from now on. The compilers' own
+ * atomics say the same as OpenMP's, in words that ThreadSanitizer knows. */
+GPURED__FUNC void gpured__scan_tell(gpured__scan_piece *piece) {
+#if GPURED__GNU
+  __atomic_store_n(&piece->ready, 1, __ATOMIC_RELEASE);
+#else
+#pragma omp flush
+#pragma omp atomic write
+  piece->ready = 1;
+#endif
+  gpured__scan_fence();
+}
+
 GPURED__FUNC int gpured__scan_ready(const gpured__scan_piece *piece) {
+#if GPURED__GNU
+  return __atomic_load_n(&piece->ready, __ATOMIC_ACQUIRE);
+#else
   int ready;
 #pragma omp atomic read
   ready = piece->ready;
-  if (!ready) return 0;
 #pragma omp flush
-  return 1;
+  return ready;
+#endif
 }
 
 /* The totals of a piece that another thread has taken. If that thread does not get on (it may have
  * lost its processor), they are found here too. It tells them before it overwrites anything, so
- * totals that are found before it has told its own are right. */
+ * totals that are found before it has told its own are right; the fence keeps this order. */
 GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_round *r,
                                                           int64_t index, gpured__scan_piece *own) {
   const gpured__scan_piece *piece = &r->piece[index];
@@ -6491,6 +6516,7 @@ GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_rou
   for (i = 0; i < GPURED__PATIENCE; ++i)
     if (gpured__scan_ready(piece)) return piece;
   gpured__scan_find_totals(r, index, own);
+  gpured__scan_fence();
   return gpured__scan_ready(piece) ? piece : own;
 }
 
@@ -6509,9 +6535,7 @@ GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
     at = index * r->size;
     if (r->n - at >= r->size) {
       gpured__scan_find_totals(r, index, &r->piece[index]);
-#pragma omp flush
-#pragma omp atomic write
-      r->piece[index].ready = 1;
+      gpured__scan_tell(&r->piece[index]);
     }
     for (; behind < index; ++behind)
       job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
@@ -7137,12 +7161,14 @@ GPURED__FUNC void gpured__gemm_epilogue(const gpured__gemm_job *job, const gpure
   const char *rb = NULL, *cb = NULL;
   if (p->row_bias || p->g->form)
     rb = job->memory + lay->row_bias + (size_t)((here->item * p->rows + row) * ksize);
-  if (p->column_bias || p->g->form) {
-    cb = here->own + lay->bias; /* a copy with room for a whole panel */
+  if (p->column_bias || p->g->form) { /* a copy for a whole panel, also for its spare columns */
+    const size_t used = (size_t)(here->columns * ksize);
+    cb = here->own + lay->bias;
+    memset(here->own + lay->bias + used, 0, (size_t)(job->k->nr * ksize) - used);
     memcpy(
         here->own + lay->bias,
         job->memory + lay->column_bias + (size_t)((here->item * p->columns + here->column) * ksize),
-        (size_t)(here->columns * ksize));
+        used);
   }
   if (rb || cb || p->ep.scaled || p->ep.map) job->k->epilogue(here->tile, rows, &p->ep, rb, cb);
 }

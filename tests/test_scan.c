@@ -409,7 +409,7 @@ static void test_long_line(gpured_backend backend) {
 }
 
 /* A line of more pieces than threads prepare at once, which takes more threads than there may be
- * processors. */
+ * processors; in place, a thread that waited too long reads what another one overwrites. */
 static void test_many_pieces(gpured_backend backend) {
   static const int64_t n = 1024 * 4096 + 5000;
   static const int ops[] = {GPURED_SUM, GPURED_LOGSUMEXP};
@@ -417,10 +417,15 @@ static void test_many_pieces(gpured_backend backend) {
   for (i = 0; i < COUNT(ops); ++i) {
     box in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, 21), want, got;
     scan_case c = {backend, ops[i], &in.t, 0, 0, GPURED_F32, 0, 1, LAYOUT_C, 0};
+    gpured_options o = options_for(backend, 0, 0, 17);
+    gpured_status status;
     want = run_case(&c);
     c.threads = 17;
     got = run_case(&c);
     expect_same(&got, &want.t, case_text(&c));
+    status = gpured_scan((gpured_op)ops[i], &in.t, 0, 0, &in.t, &o);
+    CHECK(status == GPURED_OK, "in place, %s: status %d", case_text(&c), (int)status);
+    expect_same(&in, &want.t, text("in place, %s", case_text(&c)));
     box_free(&got);
     box_free(&want);
     box_free(&in);

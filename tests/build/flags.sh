@@ -82,11 +82,11 @@ matrix() { # COMPILER
 64|$fast|-Ofast
 64|holds|-O1 -march=native
 64|holds|-O3 -mfma -ffp-contract=fast $plain
-64|holds|-O1 -flto
+64|holds|-O1 -flto $plain
 64|holds|-O2 -funroll-loops $plain
 64|holds|-O2 -fno-strict-aliasing $plain
 64|link|-ffast-math
-32|holds|-m32 -O1 -msse2 -mfpmath=sse
+32|holds|-m32 -O1 -msse2 -mfpmath=sse $plain
 32|$wide|-m32 -mno-sse
 END
   case $1 in
@@ -101,7 +101,7 @@ END
 END
       ;;
     clang) cat <<END
-64|'387' unit is not supported|-O2 -mfpmath=387
+64|unit is not supported|-O2 -mfpmath=387
 64|$fast|-O2 -ffinite-math-only
 64|holds|-O1 -fno-honor-nans $plain
 64|holds|-O1 -freciprocal-math -fno-signed-zeros -fapprox-func $plain
