@@ -21,7 +21,7 @@ PARTS      ?= suite golden npy examples build docs
 
 .PHONY: all lib test test-slow check-golden test-qemu test-flags fuzz fuzz-cuda soak demo bench plots docs install \
   install-tools uninstall clean help format-check
-.PHONY: coverage mutate lint
+.PHONY: coverage mutate lint test-sanitizers
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -307,6 +307,11 @@ test-qemu:
 test-flags:
 	@sh tests/build/run.sh 'sh tests/build/flags.sh' 'sh tests/build/selftest.sh'
 
+# Sanitizers that need a build of their own; Valgrind runs the programs of this one. FULL=1: all tests.
+SANITIZERS ?= thread memory integer valgrind
+test-sanitizers: $(if $(filter valgrind,$(SANITIZERS)),$(SUITE) $(BUILD)/tests/golden_check)
+	@SANITIZERS='$(SANITIZERS)' sh tests/build/run.sh 'sh tests/build/sanitizers.sh'
+
 SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),60,600)
 soak: $(SOAK)
 	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
@@ -424,6 +429,8 @@ help:
 	@echo 'make check-golden   only the published vectors of tests/golden/'
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make test-flags     the same under flags that could change bits; FULL=1, JOBS=2'
+	@echo 'make test-sanitizers   races, unset values, undefined behaviour, Valgrind;'
+	@echo '                    SANITIZERS="$(SANITIZERS)" picks some, FULL=1 runs all tests'
 	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
 	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
 	@echo 'make fuzz-cuda      RUNS=100000 random cases of each call on a GPU against the oracle'

@@ -594,6 +594,10 @@ static void test_alias(gpured_backend backend) {
   /* columns 0 to 2 of rows of six, and 4 to 6, of which the last is the next row's first */
   CASE(SCAN, GPURED_ERR_ALIAS, BLIND, x.in = view(IN, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 3;
        x.out = x.in; x.out.data = arena() + IN + 16);
+  /* columns 0 to 2 backward, and column 1 */
+  CASE(REDUCE, GPURED_ERR_ALIAS, BLIND, x.in = view(IN + 8, GPURED_F32, 2, 4, 6, 0);
+       x.in.shape[1] = 3; x.in.strides[1] = -1; x.out = view(IN + 4, GPURED_F32, 1, 4, 0, 0);
+       x.out.strides[0] = 6);
   /* to the CPU the host is one place, whatever a tensor calls it */
   if (backend == GPURED_BACKEND_CPU)
     CASE(REDUCE, GPURED_ERR_ALIAS, BLIND, x.out.data = x.in.data; x.out.device_id = 1);
@@ -638,6 +642,14 @@ static void test_no_alias(gpured_backend backend) {
        x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 4);
   CASE(SCAN, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 1, 50, 0, 0); x.in.strides[0] = 2;
        x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 4 + 8 * 49; x.out.strides[0] = -2);
+  /* columns 0 to 2 of rows of six, backward, scanned into the others */
+  CASE(SCAN, GPURED_OK, SAME, x.in = view(IN + 8, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 3;
+       x.in.strides[1] = -1; x.axis = 0; x.out = x.in; x.out.data = arena() + IN + 12;
+       x.out.strides[1] = 1);
+  /* what stands behind the last axis is nobody's */
+  CASE(REDUCE, GPURED_OK, SAME, x.in = view(IN, GPURED_F32, 2, 4, 6, 0); x.in.shape[1] = 5;
+       x.out = view(IN + 20, GPURED_F32, 1, 4, 0, 0); x.out.strides[0] = 6;
+       x.in.shape[2] = x.out.shape[1] = 50; x.in.strides[2] = x.out.strides[1] = 1);
   /* two results in the even and the odd elements of one buffer */
   CASE(EX, GPURED_OK, SAME, x.results[1] = x.results[0]; x.results[1].op = GPURED_MAX;
        x.results[0].out.strides[0] = x.results[1].out.strides[0] = 10;

@@ -267,7 +267,7 @@ void set_special(const gpured_tensor *t, int64_t index, int which) {
       bits = infinity | UINT64_C(1) << (fraction - 1) | 5;
       break;
     case SP_NNAN:
-      bits = sign | infinity | 3;
+      bits = sign | infinity | 1; /* the NaN nearest to infinity */
       break;
     case SP_INF:
       bits = infinity;

@@ -1,0 +1,115 @@
+#!/bin/sh
+# The vectors and tests of the suite under the sanitizers that need a build of their own, and under
+# Valgrind. SANITIZERS names some of:
+#   thread    data races: clang, LLVM's OpenMP, whose Archer explains its barriers; every call is
+#             given to threads, however small it is
+#   memory    unset values: clang, without OpenMP, whose runtime sets memory unseen
+#   integer   undefined behaviour, and conversions that change a value
+#   valgrind  the programs that make has built, with their vector code as far as Valgrind knows it
+# FULL=1 runs the whole suite where otherwise those tests run that reach most for their time.
+# All but Valgrind read scalar code: the vector levels are the same text. tests/build/planted.c shows
+# first that each tool reports what is wrong.
+. tests/build/lib.sh
+clang=${CLANG:-clang}
+plain='-std=c11 -O1 -g -w -I. -pthread -DTEST_PTHREADS -DGPURED_NO_SIMD -ffp-contract=off'
+
+wants() { case " ${SANITIZERS:-thread memory integer valgrind} " in *" $1 "*) ;; *) return 1 ;; esac; }
+full() { if [ "${FULL:-0}" = 1 ]; then echo "$1"; else echo "$2"; fi; }
+
+# program NAME FLAGS...: can the compiler make planted.c so?
+program() {
+  name=$1; shift
+  "$clang" -O1 -g -w "$@" tests/build/planted.c -o "$scratch/$name" >"$scratch/log" 2>&1
+}
+
+# suite NAME LIBRARY-FLAGS -- TEST-FLAGS: $scratch/NAME-suite and $scratch/NAME-golden
+suite() {
+  made=$scratch/$1 library=; shift
+  while [ "$1" != -- ]; do library="$library $1"; shift; done
+  shift
+  check "$made: library" "$clang" $plain $library -c gpured_omp.c -o "$made-library.o"
+  mkdir -p "$made-tests"
+  for file in tests/golden_check.c tests/runner.c tests/oracle.c tests/util.c tests/test_*.c; do
+    check "$made: $file" "$clang" $plain "$@" -c "$file" -o "$made-tests/$(basename "$file" .c).o"
+  done
+  mv "$made-tests/golden_check.o" "$made-golden.o"
+  check "$made: suite" "$clang" $library -pthread "$made"-tests/*.o "$made-library.o" -lm \
+    -o "$made-suite"
+  check "$made: golden" "$clang" $library -pthread "$made-golden.o" "$made-library.o" -lm \
+    -o "$made-golden"
+}
+
+if wants thread; then
+  tsan='-fsanitize=thread -fopenmp'
+  export TSAN_OPTIONS="suppressions=$PWD/tests/build/thread.supp" OMP_NUM_THREADS=3
+  if ! program race $tsan -DPLANT_RACE; then skip "thread: $clang has no ThreadSanitizer with OpenMP"
+  elif ! program ordered $tsan || ! ARCHER_OPTIONS=verbose=1 "$scratch/ordered" 2>&1 |
+    grep -q '^Archer detected'; then skip 'thread: OpenMP has no Archer'
+  else
+    refuses 'thread: a race' 'data race' "$scratch/race"
+    check 'thread: no race' "$scratch/ordered"
+    suite thread $tsan -DGPURED_PARALLEL_BYTES=0 -- $tsan
+    # Not env_fork: ThreadSanitizer follows no threads into a child.
+    check 'thread: suite' "$scratch/thread-suite" $(full \
+      'reduce scan gemm tensor args api env_mode env_openmp env_repeated env_pthreads faults' \
+      'env_openmp env_pthreads env_mode_of reduce_threads scan_long scan_many gemm_threads private')
+  fi
+  unset TSAN_OPTIONS OMP_NUM_THREADS
+fi
+
+if wants memory; then
+  msan='-fsanitize=memory -fno-sanitize-recover=all'
+  if program unset $msan -DPLANT_UNSET; then
+    refuses 'memory: an unset value' 'use-of-uninitialized-value' "$scratch/unset"
+    suite memory $msan -- $msan
+    check 'memory: vectors' "$scratch/memory-golden"
+    check 'memory: suite' "$scratch/memory-suite" $(full '' \
+      'args types specials reduce_columns scan_in_place gemm_nearest gemm_epilogue gemm_sizes_short')
+  else
+    skip "memory: $clang has no MemorySanitizer"
+  fi
+fi
+
+# Hashes, the significands of conversions and the generator of the self-test count modulo 2^n and shift
+# bits out; both are defined, and meant. No conversion changes a value.
+if wants integer; then
+  ubsan='-fsanitize=undefined,integer,nullability,local-bounds -fno-sanitize-recover=all'
+  ubsan="$ubsan -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base"
+  if program narrow $ubsan -DPLANT_NARROW; then
+    refuses 'integer: a number cut off' 'implicit conversion' "$scratch/narrow"
+    suite integer $ubsan -- -O1
+    check 'integer: vectors' "$scratch/integer-golden"
+    check 'integer: suite' "$scratch/integer-suite" $(full '' 'args types specials api gemm_epilogue')
+  else
+    skip "integer: $clang has no UndefinedBehaviorSanitizer with these checks"
+  fi
+fi
+
+# Valgrind rounds fma twice, also for the code of AVX2, and knows no AVX-512: its report counts (status
+# 99), not the bits. One thread: GNU's OpenMP keeps its threads to the end.
+memcheck() {
+  status=0
+  GPURED_CPU=$1; shift
+  OMP_NUM_THREADS=1 GPURED_CPU=$GPURED_CPU valgrind -q --error-exitcode=99 --leak-check=full \
+    --errors-for-leak-kinds=definite "$@" >"$scratch/valgrind" 2>&1 || status=$?
+  [ "$status" -eq 99 ] || tail -n 1 "$scratch/valgrind" | grep -q '^[1-9][0-9]* passed' && return
+  grep '^==' "$scratch/valgrind"
+  return 99
+}
+
+if wants valgrind; then
+  tests="${BUILD:-build}/tests"
+  if ! command -v valgrind >/dev/null; then skip 'valgrind: it is not there'
+  elif [ ! -x "$tests/suite" ]; then skip "valgrind: $tests/suite has not been built"
+  else
+    check 'valgrind: planted.c' "${CC:-cc}" -O1 -g -w -DPLANT_UNSET tests/build/planted.c \
+      -o "$scratch/unset-plain"
+    refuses 'valgrind: an unset value' 'uninitialised' memcheck sse2 "$scratch/unset-plain"
+    for level in $(full 'scalar sse2 avx2' 'sse2 avx2'); do
+      check "valgrind: vectors on $level" memcheck "$level" "$tests/golden_check"
+      check "valgrind: suite on $level" memcheck "$level" "$tests/suite" \
+        $(full 'reduce scan gemm tensor args api' 'args_workspace gemm_several reduce_interleaved')
+    done
+  fi
+fi
+finish
