@@ -8032,7 +8032,7 @@ static int gpured__self_arithmetic(void) {
   volatile double step_f64 = 1.0000000074505806, product_f64 = step_f64 * step_f64;
   const float s = step, fused = gpured__mul_f32(s, s) - 1.00048828125f;
   const double s_f64 = step_f64, fused_f64 = gpured__mul_f64(s_f64, s_f64) - 1.0000000149011612;
-  float nan = zero / zero;
+  const float nan = zero / zero, minus = -zero;
   sum = product - 1.00048828125f;
   if (half <= 0.0f || (float)(half + half) < tiny || (float)(half + half) > tiny) return 0;
   if (half_f64 <= 0.0 || half_f64 + half_f64 < tiny_f64) return 0;
@@ -8040,6 +8040,9 @@ static int gpured__self_arithmetic(void) {
     return 0; /* the square needs 25 bits: fma keeps the last, the product does not */
   if (fused < sum || fused > sum || fused_f64 != product_f64 - 1.0000000149011612) return 0;
   if (!gpured__isnan_f32(nan) || nan == nan) return 0;
+  if (gpured__bits_f32(minus) != 0x80000000u || gpured__bits_f32(minus + 0.0f) != 0 ||
+      gpured__bits_f32(0.0f - zero) != 0)
+    return 0; /* the sign of zero; compilers that do without it drop these additions */
   return one + 5.9604644775390625e-8f <= one &&
          one + 5.9604651880817983e-8f > one; /* ties to even, no wider register */
 }

@@ -29,14 +29,15 @@ static int64_t threads(void) {
 }
 
 int main(int argc, char **argv) {
-  int *unset = (int *)malloc(16 * sizeof *unset), odd = 0;
+  int *volatile unset = (int *)malloc(16 * sizeof *unset); /* compilers drop what they see unset */
+  int odd = 0;
   uint32_t wide = 70000u + (uint32_t)argc;
   if (!unset || threads() < 0) return 1;
   (void)argv;
 #ifndef PLANT_UNSET
-  memset(unset, 0, 16 * sizeof *unset);
+  memset((void *)unset, 0, 16 * sizeof *unset);
 #endif
-  if (unset[argc] & 1) odd = 1;
+  if (unset[argc] & 1) puts("odd"); /* a branch, where the tools look */
 #ifdef PLANT_NARROW
   {
     volatile uint16_t narrow = wide;

@@ -37,6 +37,8 @@ if [ "$x86" = yes ]; then
 fi
 finds 'gcc -ffinite-math-only' '' gcc $flags -DBREAK_FLAGS -O2 -ffinite-math-only \
   -U__FINITE_MATH_ONLY__ -D__FINITE_MATH_ONLY__=0
+finds 'gcc -fno-signed-zeros' '' gcc $flags -DBREAK_FLAGS -O1 -fno-signed-zeros \
+  -U__NO_SIGNED_ZEROS__
 finds 'clang -fassociative-math' '' clang $flags -DBREAK_FLAGS -O1 -fassociative-math \
   -fno-signed-zeros
 finish
