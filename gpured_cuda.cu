@@ -984,6 +984,31 @@ GPURED__DEV void copy_some(void *shared, const char *global) {
   *(uint2 *)shared = *(const uint2 *)global;
 #endif
 }
+/* The same for what is read this once: the second cache may let it go. */
+GPURED__DEV void copy_16_last(void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(at),
+               "l"(global), "l"(policy)
+               : "memory");
+#else
+  copy_16(shared, global);
+#endif
+}
+/* Has the second cache read memory that will soon be copied: a multiple of 16 bytes. */
+GPURED__DEV void copy_later(const char *global, unsigned bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(global),
+               "r"(bytes), "l"(policy)
+               : "memory");
+#else
+  (void)global, (void)bytes;
+#endif
+}
 /* Waits until this thread's copies are there. */
 GPURED__DEV void copies_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -3008,11 +3033,16 @@ static __global__ void __launch_bounds__(SCAN_THREADS,
  * waited for but its own copies and tiles with lower tickets; so the lowest tile that has not shown
  * its total will, and all tiles that wait go on.
  *
+ * Tiles that wait for other groups of tiles wait for the slowest copy of many, and while they do, no
+ * more copies are asked for. So whoever takes a tile has the second cache read one that lies
+ * STREAM_AHEAD bytes behind it: memory stays busy, and the copies that follow are short. Results
+ * and what has been copied shall leave that cache first.
+ *
  * A tile keeps its elements' bytes. Those as wide as the accumulator become H_0 in their place;
  * narrow ones are scanned a second time when the values before them are known, so that twice as
  * many of them are under way.
  */
-enum { STREAM_ROUNDS = 3 };
+enum { STREAM_ROUNDS = 3, STREAM_AHEAD = 8 << 20 };
 
 template <int A, int D>
 struct stream {
@@ -3084,7 +3114,7 @@ GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first,
   if (count == PART) {
 #pragma unroll
     for (int i = 0; i < PART / PER / 32; ++i)
-      copy_16(to + side_by_side(t, i), from + t * 16 + i * 512);
+      copy_16_last(to + side_by_side(t, i), from + t * 16 + i * 512);
     return;
   }
 #pragma unroll 1
@@ -3096,6 +3126,18 @@ GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first,
 #pragma unroll 1
       for (int i = 0; i < (count - v * PER) * SIZE; ++i) at[i] = from[v * 16 + i];
   }
+}
+
+/* A warp's part of the tile that comes STREAM_AHEAD bytes after the one with this number. */
+template <int A, int D>
+GPURED__DEV void stream_ahead(const line_scan &a, unsigned number, int first) {
+  typedef stream<A, D> form;
+  const unsigned next = number + STREAM_AHEAD / form::TILE;
+  if (next >= (unsigned)a.tiles || threadIdx.x % 32) return;
+  const tile_map map = stream_map(a, next);
+  const int bytes = stream_count(a, map, first, form::PART) * form::SIZE & ~15;
+  if (bytes > 0)
+    copy_later(a.j.in + (stream_place(a, map, GPURED__IN) + first) * form::SIZE, (unsigned)bytes);
 }
 
 /* Group t of 32 groups, as stored, to H_0. */
@@ -3352,7 +3394,7 @@ GPURED__DEV void stream_shift(T *y, T *turned) {
 template <int SIZE>
 GPURED__DEV void stream_put(const char *raw, char *to, int left, bool skip) {
   if (left * SIZE >= 16 && !skip)
-    *(uint4 *)to = *(const uint4 *)raw;
+    __stcs((uint4 *)to, *(const uint4 *)raw);
   else
 #pragma unroll
     for (int i = 0; i < 16 / SIZE; ++i)
@@ -3512,7 +3554,8 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   __shared__ stream_team<T> teams[form::TEAM > 1 ? form::TEAMS : 1];
   const int wi = (int)threadIdx.x / 32, team = wi / form::TEAM;
   const int first = wi % form::TEAM * form::PART;
-  const bool meets = a.lines_log2 < 0, asks = threadIdx.x % (form::TEAM * 32) == 0;
+  const bool meets = a.lines_log2 < 0, waits_long = meets && a.line_tiles > 16;
+  const bool asks = threadIdx.x % (form::TEAM * 32) == 0;
   const unsigned tiles = (unsigned)a.tiles;
   stream_team<T> *meeting = &teams[form::TEAM > 1 ? team : 0];
   char *now = space + team * form::SHARED + first * form::SIZE, *other = now + form::TILE;
@@ -3528,10 +3571,12 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   here.number = stream_number<form::TEAM>(stream_ticket(a, asks), asks, team, meeting);
   here.map = stream_map(a, here.number);
   there = here;
-  if (here.number < tiles) stream_load<A, D>(a, here.map, first, now);
+  if (here.number < tiles) {
+    stream_load<A, D>(a, here.map, first, now);
+    if (waits_long) stream_ahead<A, D>(a, here.number, first);
+  }
   while (here.number < tiles || waits) {
     const bool reads = here.number < tiles;
-    unsigned ticket = 0;
     T e;
     if (waits && meets) back.template begin<K>(a, there.map);
     if (reads) {
@@ -3546,13 +3591,13 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     }
     set_neutral<K>(&e);
     if (waits && meets) e = back.template prefix<K>(there.map);
-    if (reads) ticket = stream_ticket(a, asks);
     if (waits && a.exclusive)
       stream_store<A, K, D, true>(a, other, first, there, e, &pending);
     else if (waits)
       stream_store<A, K, D, false>(a, other, first, there, e, &pending);
     waits = reads;
     if (!reads) break;
+    const unsigned ticket = stream_ticket(a, asks);
     char *free = other;
     other = now;
     now = free;
@@ -3560,7 +3605,9 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     here.number = stream_number<form::TEAM>(ticket, asks, team, meeting);
     here.map = stream_map(a, here.number);
     __syncwarp();
-    if (here.number < tiles) stream_load<A, D>(a, here.map, first, now);
+    if (here.number >= tiles) continue;
+    stream_load<A, D>(a, here.map, first, now);
+    if (waits_long) stream_ahead<A, D>(a, here.number, first);
   }
   pending.end(a);
 }
