@@ -6320,8 +6320,8 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  *   The reduced axis is cut into segments, whose results meet in ascending order in a second
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
  * So a result is the same from run to run, and for an item alone and in a batch.
- *   Three warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by bulk
- * tensor copies, the other two multiply (wgmma), 64 kept elements each, and reduce.
+ *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by
+ * bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
  */
 enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
 enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
@@ -6484,30 +6484,37 @@ GPURED__DEV float group_max(const float (&acc)[BN / 2], int half, int how,
   return m;
 }
 
-/* If the group's maximum is m: its place and its values. One predicate for all, no branch. */
+/* Added to a value it leaves the value as it is; the compiler, which must not know that, would make
+ * selections of plain moves. */
+static __constant__ float minus_zero = -0.0f;
+
+/*
+ * If the group's maximum is m: its place and its values. One predicate for all, no branch, and
+ * additions in place of moves: comparisons, maxima and selections all go through one pipe, at half
+ * the rate of additions.
+ */
 GPURED__DEV void take_group(float group, float m, int place, int *at, const float *v,
                             float (&x)[8]) {
   asm("{ .reg .pred p;\n"
       "setp.eq.f32 p, %9, %10;\n"
-      "@p mov.b32 %0, %11;\n@p mov.b32 %1, %12;\n@p mov.b32 %2, %13;\n@p mov.b32 %3, %14;\n"
-      "@p mov.b32 %4, %15;\n@p mov.b32 %5, %16;\n@p mov.b32 %6, %17;\n@p mov.b32 %7, %18;\n"
-      "@p mov.b32 %8, %19; }"
+      "@p mov.b32 %0, %11;\n@p add.rn.f32 %1, %12, %20;\n@p add.rn.f32 %2, %13, %20;\n"
+      "@p add.rn.f32 %3, %14, %20;\n@p add.rn.f32 %4, %15, %20;\n@p add.rn.f32 %5, %16, %20;\n"
+      "@p add.rn.f32 %6, %17, %20;\n@p add.rn.f32 %7, %18, %20;\n@p add.rn.f32 %8, %19, %20; }"
       : "+r"(*at), "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]),
         "+f"(x[6]), "+f"(x[7])
       : "f"(group), "f"(m), "r"(place), "f"(v[0]), "f"(v[1]), "f"(v[4]), "f"(v[5]), "f"(v[8]),
-        "f"(v[9]), "f"(v[12]), "f"(v[13]));
+        "f"(v[9]), "f"(v[12]), "f"(v[13]), "f"(minus_zero));
 }
 
 /*
  * Where the tile's maximum m is found first: it is looked for only where it beats what a lane of
- * this warp has. The first group that has it is copied, so that eight values are searched, not all:
- * moves go through another pipe than comparisons.
+ * this warp has. The first group that has it is copied, so that eight values are searched, not all.
  */
 template <int BN>
 GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2 (&best)[2]) {
   float group[2][BN / 32], m[2], x[2][8];
   bool wins[2];
-  int at[2] = {0, 0};
+  int at[2] = {BN - 32, BN - 32};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     m[h] = group_max<BN>(acc, 2 * h, how, group[h]);
@@ -6515,9 +6522,11 @@ GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2
   }
   if (!__any_sync(0xffffffffu, wins[0] || wins[1])) return;
 #pragma unroll
-  for (int i = 0; i < 16; ++i) x[i / 8][i % 8] = 0;
+  for (int h = 0; h < 2; ++h)
 #pragma unroll
-  for (int g = BN / 32 - 1; g >= 0; --g)
+    for (int i = 0; i < 8; ++i) x[h][i] = acc[BN / 2 - 16 + 4 * (i / 2) + 2 * h + i % 2];
+#pragma unroll
+  for (int g = BN / 32 - 2; g >= 0; --g)
 #pragma unroll
     for (int h = 0; h < 2; ++h)
       take_group(group[h][g], m[h], 32 * g, &at[h], &acc[16 * g + 2 * h], x[h]);
@@ -6544,28 +6553,73 @@ GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2
   }
 }
 
+/*
+ * The sums of exp2(factor * (x - base)) over a tile's values of the two kept elements. SLOPING takes
+ * factor * base for granted: an instruction less for each value, of which the caller checks what
+ * comes out. Left alone the compiler puts each addition where it waits for its exponential; those of
+ * 8 values are therefore multiplied by a one that is made of the 8 after them.
+ */
+template <int BN, int SLOPING>
+GPURED__DEV void tile_exps(const float (&acc)[BN / 2], float factor, const float (&base)[2],
+                           float (&sum)[2]) {
+  const float down[2] = {negated(mul(base[0], factor)), negated(mul(base[1], factor))};
+  float y[2][8], s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, one = 1;
+#pragma unroll
+  for (int b = 0; b <= BN / 16; ++b) {
+#pragma unroll
+    for (int i = 0; i < 8 && b < BN / 16; ++i) {
+      const float x = acc[8 * b + i];
+      y[b % 2][i] = SLOPING ? exp2_fast(fused(x, factor, down[i / 2 % 2]))
+                            : exp_from(x, base[i / 2 % 2], factor);
+    }
+    if (SLOPING && b < BN / 16) one = fused(y[b % 2][7], 0, 1);
+#pragma unroll
+    for (int i = 0; i < 8 && b > 0; ++i) {
+      float *to = &s[i / 2 % 2][i / 4 * 2 + i % 2];
+      *to = fused(y[(b - 1) % 2][i], one, *to);
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) sum[h] = add(add(s[h][0], s[h][1]), add(s[h][2], s[h][3]));
+}
+
+/*
+ * Sums need not refer to the maximum: the exponent of a float has room for what is 2^100 times as
+ * large. So a lane refers to the largest of some values it saw first, and looks for the maximum only
+ * where the sum shows that this will not do: far larger values, infinities, NaN.
+ */
 template <int BN>
 GPURED__DEV void tile_lse(const float (&acc)[BN / 2], float factor, float2 (&run)[2]) {
-  float m[2], base[2], s[2][4];
+  float base[2] = {run[0].x, run[1].x}, sum[2], m[2];
+  bool fits[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (base[h] != lowest(float())) continue;
+    base[h] = acc[2 * h];
+#pragma unroll
+    for (int i = 1; i < 16; ++i) base[h] = greater_of(base[h], acc[4 * (i / 2) + 2 * h + i % 2]);
+  }
+  tile_exps<BN, 1>(acc, factor, base, sum);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    sum[h] = add(sum[h], run[h].y);
+    fits[h] = sum[h] >= 0.5f && sum[h] < 0x1p100f;
+    run[h].x = fits[h] ? base[h] : run[h].x;
+    run[h].y = fits[h] ? sum[h] : run[h].y;
+  }
+  if (fits[0] && fits[1]) return;
   tile_max<BN>(acc, FOLD_MAX, m);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     m[h] = greater_of(run[h].x, m[h]);
     base[h] = is_finite(m[h]) ? m[h] : 0;
-    s[h][0] = mul(run[h].y, exp_from(run[h].x, base[h], factor));
-    s[h][1] = s[h][2] = s[h][3] = 0;
   }
-#pragma unroll
-  for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      float *sum = &s[e / 2][2 * (j & 1) + e % 2];
-      *sum = add(*sum, exp_from(acc[4 * j + e], base[e / 2], factor));
-    }
+  tile_exps<BN, 0>(acc, factor, base, sum);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    if (fits[h]) continue;
+    run[h].y = add(mul(run[h].y, exp_from(run[h].x, base[h], factor)), sum[h]);
     run[h].x = m[h];
-    run[h].y = add(add(s[h][0], s[h][1]), add(s[h][2], s[h][3]));
   }
 }
 
@@ -6835,18 +6889,19 @@ GPURED__DEV tensor_unit tensor_find(const tensor_job &j, int unit) {
 /*
  * The shape of a block: BN of the reduced axis at a time, and a warpgroup for each 64 elements of
  * the kept one besides that which fills the ring. Large tiles have a multiprocessor to themselves;
- * small ones share it, so that the latencies of some hide behind the others.
+ * small ones share it, so that the latencies of some hide behind the others. There are two shapes of
+ * large ones, since one alone may leave the last round of multiprocessors nearly empty.
  */
 template <int BN>
 struct tensor_shape {
-  enum { GROUPS = BN == 256 ? 2 : 1, KEPT = 64 * GROUPS, THREADS = 128 + 128 * GROUPS };
-  enum { STAGES = 4 };
+  enum { GROUPS = BN == 256 ? 2 : BN == 160 ? 3 : 1 };
+  enum { KEPT = 64 * GROUPS, THREADS = 128 + 128 * GROUPS, STAGES = BN == 160 ? 5 : 4 };
   enum { KEPT_BYTES = KEPT * 128, BYTES = KEPT_BYTES + BN * 128 };
 };
 
 /* Blocks that share a multiprocessor. */
 static constexpr __host__ __device__ int tensor_blocks(int tile, int kind) {
-  return tile == 256 ? 1 : kind == TENSOR_ANY ? 2 : 3;
+  return tile >= 160 ? 1 : kind == TENSOR_ANY ? 2 : 3;
 }
 
 /* ---- sm_90a: the instructions ---- */
@@ -6890,6 +6945,11 @@ GPURED__DEV void barrier_wait(uint32_t bar, uint32_t parity) {
 }
 GPURED__DEV void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/* The first copy will not have to wait for what describes the tensor. */
+GPURED__DEV void expect_map(const CUtensorMap *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 /* A box of a tensor to shared memory, of one block or of all blocks in `mask`. */
@@ -6938,10 +6998,14 @@ GPURED__DEV uint64_t operand_at(uint32_t address) {
 #define GPURED__D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define GPURED__D16(i) GPURED__D4(i), GPURED__D4(i + 4), GPURED__D4(i + 8), GPURED__D4(i + 12)
 #define GPURED__D32 GPURED__D16(0), GPURED__D16(16)
+#define GPURED__D80 GPURED__D32, GPURED__D16(32), GPURED__D16(48), GPURED__D16(64)
 #define GPURED__D128                                                               \
   GPURED__D32, GPURED__D16(32), GPURED__D16(48), GPURED__D16(64), GPURED__D16(80), \
       GPURED__D16(96), GPURED__D16(112)
 #define GPURED__R32 GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) "%30,%31"
+#define GPURED__R80                                                                       \
+  GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) GPURED__R10(3) GPURED__R10(4) GPURED__R10(5) \
+      GPURED__R10(6) "%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define GPURED__R128                                                                      \
   GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) GPURED__R10(3) GPURED__R10(4) GPURED__R10(5) \
       GPURED__R10(6) GPURED__R10(7) GPURED__R10(8) GPURED__R10(9) GPURED__R10(10)         \
@@ -6965,6 +7029,13 @@ GPURED__DEV void multiply_add(float (&d)[128], uint64_t a, uint64_t b, int go_on
     GPURED__MULTIPLY(256, "f16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
 }
 template <int BF, int TA, int TB, int NEGATIVE>
+GPURED__DEV void multiply_add(float (&d)[80], uint64_t a, uint64_t b, int go_on) {
+  if (BF)
+    GPURED__MULTIPLY(160, "bf16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
+  else
+    GPURED__MULTIPLY(160, "f16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
+}
+template <int BF, int TA, int TB, int NEGATIVE>
 GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on) {
   if (BF)
     GPURED__MULTIPLY(64, "bf16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
@@ -6973,10 +7044,12 @@ GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on)
 }
 #undef GPURED__MULTIPLY
 #undef GPURED__R128
+#undef GPURED__R80
 #undef GPURED__R32
 #undef GPURED__R10
 #undef GPURED__R0_9
 #undef GPURED__D128
+#undef GPURED__D80
 #undef GPURED__D32
 #undef GPURED__D16
 #undef GPURED__D4
@@ -7029,8 +7102,9 @@ GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* The two warpgroups take turns to issue a tile, so that one multiplies while the other reduces:
- * where a tile is short, and only for TENSOR_ANY, since the others gain nothing by it. */
+/* The two warpgroups take turns to issue a tile where a tile is short, so that one multiplies while
+ * the other reduces. Multiplications take most of the registers' bandwidth, so reducing meanwhile is
+ * slow, and the gain is but some percent. */
 GPURED__DEV void turn_wait(int group) {
   if (group == 0)
     asm volatile("bar.sync 1, 256;" ::: "memory");
@@ -7073,9 +7147,9 @@ template <int BN>
 GPURED__DEV void tensor_multiply_any(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
                                      int group) {
   switch (j.form) {
-#define GPURED__CASE(c)                          \
-  case c:                                        \
-    tensor_multiply<BN, c>(j, acc, ring, group); \
+#define GPURED__CASE(c)                                                                   \
+  case c:                                                                                 \
+    if constexpr (BN != 160 || (c & 4) == 0) tensor_multiply<BN, c>(j, acc, ring, group); \
     break;
     GPURED__CASE(0)
     GPURED__CASE(1)
@@ -7204,6 +7278,8 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   ring.parity = 0;
   ring.cluster = j.cluster;
   if (threadIdx.x == 0) {
+    expect_map(&j.right_map);
+    expect_map(&j.left_map);
     for (int i = 0; i < j.stages; ++i) {
       barrier_init(ring.full + 8 * i, 1);
       barrier_init(ring.empty + 8 * i, 4 * tensor_shape<BN>::GROUPS * j.cluster);
@@ -7214,10 +7290,11 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   cluster_sync();
   let_next_launch();
   if (group == 0) {
-    if (BN == 256) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    if (BN >= 160) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     if (threadIdx.x == 0) tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
   } else {
     if (BN == 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+    if (BN == 160) asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
     tensor_consume<BN, KIND>(j, ring, (int)index, (int)clusters,
                              tensor_shape<BN>::GROUPS == 1 ? 0 : group - 1);
   }
@@ -7465,8 +7542,8 @@ template <int BN>
 static const void *tensor_kernel(int kind) {
   if (kind == TENSOR_MAX) return (const void *)tensor_tiles<BN, TENSOR_MAX>;
   if (kind == TENSOR_ARG) return (const void *)tensor_tiles<BN, TENSOR_ARG>;
-  if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
-  return (const void *)tensor_tiles<BN, TENSOR_ANY>;
+  if (BN == 160 || kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
+  return (const void *)tensor_tiles<(BN == 160 ? 256 : BN), TENSOR_ANY>;
 }
 
 static const void *hmma_kernel(int kind) {
@@ -7711,18 +7788,39 @@ static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const te
   return chosen;
 }
 
+/* What tiles of a shape cost, in multiplications: those of the busiest multiprocessor, or, for sums,
+ * whose bits must not depend on the batch, those of an item. */
+static double tensor_cost(const machine *m, const gpured__gemm_plan *p, int kind, int kept,
+                          int tile) {
+  const double units =
+      (double)gpured__ceil_div(p->columns, 2 * kept) * (double)gpured__ceil_div(p->rows, tile);
+  const double rounds = ceil(units * (double)p->batches * 2 / m->processors);
+  return (kind == TENSOR_LSE ? units : rounds) * kept * tile;
+}
+
+/* The second shape of large tiles is for what the first one covers badly. It takes the reduced
+ * operand only along the depth, and its gain is that of many steps. */
+static int tensor_tile(const machine *m, const gpured__gemm_plan *p, int kind) {
+  const int64_t depth_stride = p->left.strides[p->left.ndim - 1];
+  if (p->rows <= 64) return 64;
+  if (kind == TENSOR_ANY || depth_stride != 1 || p->depth < 512) return 256;
+  return tensor_cost(m, p, kind, 192, 160) < 0.97 * tensor_cost(m, p, kind, 128, 256) ? 160 : 256;
+}
+
 /* The shape of a block: wgmma's, or that of mma.sync. */
-static void tensor_block(const gpured__gemm_plan *p, int wgmma, tensor_launch *t) {
+static void tensor_block(const machine *m, const gpured__gemm_plan *p, int wgmma,
+                         tensor_launch *t) {
   tensor_job *j = &t->j;
-  t->tile = !wgmma ? (int)HMMA_TILE : p->rows <= 64 ? 64 : 256;
-  t->kept = t->tile == 64 ? 64 : 128;
+  t->tile = !wgmma ? (int)HMMA_TILE : tensor_tile(m, p, t->kind);
+  t->kept = t->tile == 64 ? 64 : t->tile == 160 ? 192 : 128;
   t->threads = !wgmma ? (int)HMMA_THREADS : 128 + 2 * t->kept;
   t->blocks = wgmma ? tensor_blocks(t->tile, t->kind) : hmma_blocks(t->kind);
-  t->kernel = !wgmma          ? hmma_kernel(t->kind)
-              : t->tile == 64 ? tensor_kernel<64>(t->kind)
-                              : tensor_kernel<256>(t->kind);
-  j->cluster = t->tile == 256 && p->columns > t->kept ? 2 : 1;
-  j->stages = tensor_shape<256>::STAGES;
+  t->kernel = !wgmma           ? hmma_kernel(t->kind)
+              : t->tile == 64  ? tensor_kernel<64>(t->kind)
+              : t->tile == 160 ? tensor_kernel<160>(t->kind)
+                               : tensor_kernel<256>(t->kind);
+  j->cluster = wgmma && t->tile >= 160 && p->columns > t->kept ? 2 : 1;
+  j->stages = t->tile == 160 ? (int)tensor_shape<160>::STAGES : (int)tensor_shape<256>::STAGES;
   t->shared =
       !wgmma ? (size_t)HMMA_SHARED : 1024 + (size_t)j->stages * (size_t)(t->kept + t->tile) * 128;
 }
@@ -7740,14 +7838,14 @@ static int tensor_sizes(const machine *m, const gpured__gemm_plan *p, tensor_lau
     return 0;
   j->raster = TENSOR_RASTER;
   j->steps = (int)gpured__ceil_div(p->depth, TENSOR_STEP);
-  j->turns = t->tile == 256 && j->steps <= 2 && t->kind == TENSOR_ANY;
+  j->turns = t->tile == 256 && j->steps <= 2;
   j->tiles = (int)gpured__ceil_div(p->rows, t->tile);
   j->panels = (int)gpured__ceil_div(p->columns, t->kept * j->cluster);
   j->segment_tiles = tensor_segment(m, p, t);
   j->segments = (int)gpured__ceil_div(j->tiles, j->segment_tiles);
   j->whole_segments = j->tiles / j->segment_tiles;
   j->last_tiles = j->tiles % j->segment_tiles;
-  j->slices = j->segments < 64 ? 1 : 8;
+  j->slices = j->segments < 8 ? 1 : 8;
   if ((double)j->panels * j->segments * (double)p->batches >= most) return 0;
   if (ceil((double)p->columns / 32) * (double)p->batches * p->g->count >= 2 * most) return 0;
   j->units = (int)(j->panels * j->segments * p->batches);
@@ -7781,7 +7879,7 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
   j->batch_count = p->batch_count;
   memcpy(j->batch, p->batch, sizeof j->batch);
   negative = tensor_kind(p, j, &t->kind);
-  tensor_block(p, wgmma, t);
+  tensor_block(m, p, wgmma, t);
   if (!tensor_sizes(m, p, t)) return 0;
   if (wgmma && !tensor_operands(p, t, query)) return 0;
   if (!wgmma) hmma_operands(p, j);
@@ -7878,7 +7976,7 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   config.dynamicSmemBytes = t->shared;
   config.stream = m->stream;
   config.attrs = &cluster;
-  config.numAttrs = m->major >= 9;
+  config.numAttrs = j->cluster > 1;
   st = allow_shared(m, t->kernel);
   if (st != GPURED_OK) return st;
   GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
@@ -9209,6 +9307,7 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
     if (call->device != GPURED_CPU) *bytes = tensor.workspace;
     return leave(&m, GPURED_OK);
   }
+  if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
   st = measure_gemm(&m, p, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
   if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;

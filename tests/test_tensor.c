@@ -341,10 +341,11 @@ static tensor_case plain_tensor(int dtype, int op, int axis, const int64_t *s) {
 /* Whole and partial tiles, every layout of the operands (rows of a multiple of 8 elements go by
  * bulk copies, others do not), data with ties. */
 static void test_tensor_shapes(gpured_backend backend) {
-  static const int64_t shapes[][4] = {{1, 256, 128, 64}, {1, 1, 1, 1},       {2, 7, 65, 17},
-                                      {3, 63, 129, 65},  {2, 64, 256, 64},   {1, 65, 264, 304},
-                                      {2, 257, 127, 33}, {1, 1000, 72, 8},   {5, 304, 64, 40},
-                                      {3, 129, 1, 1000}, {1, 2504, 136, 24}, {1, 520, 640, 200}};
+  static const int64_t shapes[][4] = {{1, 256, 128, 64},  {1, 1, 1, 1},       {2, 7, 65, 17},
+                                      {3, 63, 129, 65},   {2, 64, 256, 64},   {1, 65, 264, 304},
+                                      {2, 257, 127, 33},  {1, 1000, 72, 8},   {5, 304, 64, 40},
+                                      {3, 129, 1, 1000},  {1, 2504, 136, 24}, {1, 520, 640, 200},
+                                      {1, 150, 392, 520}, {2, 330, 136, 520}};
   static const layout hows[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD, LAYOUT_RANDOM};
   int i, k, dtype;
   for (i = 0; i < COUNT(shapes); ++i)
@@ -412,13 +413,13 @@ static void test_tensor_specials(gpured_backend backend) {
 
 /* Each item alone has the bits that it has in a batch; operands that all items share. */
 static void test_tensor_batch(gpured_backend backend) {
-  static const int64_t shape[4] = {5, 520, 200, 64};
+  static const int64_t shapes[2][4] = {{5, 520, 200, 64}, {5, 150, 392, 520}};
   gpured_options o = tensor_options(backend);
   int k, i, shared;
   for (k = 0; k < COUNT(tensor_ops) - 2; ++k)
     for (shared = 0; shared < 2; ++shared) {
-      tensor_case c =
-          plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16, tensor_ops[k], k / 2 % 2, shape);
+      tensor_case c = plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16, tensor_ops[k], k / 2 % 2,
+                                   shapes[(k + shared) % 2]);
       const char *name = text("%s shared %d", tensor_text(&c), shared);
       tensor_data d;
       gpured_tensor a;
