@@ -6320,8 +6320,8 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  *   The reduced axis is cut into segments, whose results meet in ascending order in a second
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
  * So a result is the same from run to run, and for an item alone and in a batch.
- *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled by
- * bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
+ *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled
+ * by bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
  */
 enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
 enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
@@ -6554,10 +6554,10 @@ GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2
 }
 
 /*
- * The sums of exp2(factor * (x - base)) over a tile's values of the two kept elements. SLOPING takes
- * factor * base for granted: an instruction less for each value, of which the caller checks what
- * comes out. Left alone the compiler puts each addition where it waits for its exponential; those of
- * 8 values are therefore multiplied by a one that is made of the 8 after them.
+ * The sums of exp2(factor * (x - base)) over a tile's values of the two kept elements. SLOPING
+ * takes factor * base for granted: an instruction less for each value, of which the caller checks
+ * what comes out. Left alone the compiler puts each addition where it waits for its exponential;
+ * those of 8 values are therefore multiplied by a one that is made of the 8 after them.
  */
 template <int BN, int SLOPING>
 GPURED__DEV void tile_exps(const float (&acc)[BN / 2], float factor, const float (&base)[2],
@@ -6585,8 +6585,8 @@ GPURED__DEV void tile_exps(const float (&acc)[BN / 2], float factor, const float
 
 /*
  * Sums need not refer to the maximum: the exponent of a float has room for what is 2^100 times as
- * large. So a lane refers to the largest of some values it saw first, and looks for the maximum only
- * where the sum shows that this will not do: far larger values, infinities, NaN.
+ * large. So a lane refers to the largest of some values it saw first, and looks for the maximum
+ * only where the sum shows that this will not do: far larger values, infinities, NaN.
  */
 template <int BN>
 GPURED__DEV void tile_lse(const float (&acc)[BN / 2], float factor, float2 (&run)[2]) {
@@ -6889,8 +6889,8 @@ GPURED__DEV tensor_unit tensor_find(const tensor_job &j, int unit) {
 /*
  * The shape of a block: BN of the reduced axis at a time, and a warpgroup for each 64 elements of
  * the kept one besides that which fills the ring. Large tiles have a multiprocessor to themselves;
- * small ones share it, so that the latencies of some hide behind the others. There are two shapes of
- * large ones, since one alone may leave the last round of multiprocessors nearly empty.
+ * small ones share it, so that the latencies of some hide behind the others. There are two shapes
+ * of large ones, since one alone may leave the last round of multiprocessors nearly empty.
  */
 template <int BN>
 struct tensor_shape {
@@ -7103,8 +7103,8 @@ GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int
 }
 
 /* The two warpgroups take turns to issue a tile where a tile is short, so that one multiplies while
- * the other reduces. Multiplications take most of the registers' bandwidth, so reducing meanwhile is
- * slow, and the gain is but some percent. */
+ * the other reduces. Multiplications take most of the registers' bandwidth, so reducing meanwhile
+ * is slow, and the gain is but some percent. */
 GPURED__DEV void turn_wait(int group) {
   if (group == 0)
     asm volatile("bar.sync 1, 256;" ::: "memory");
@@ -7788,8 +7788,8 @@ static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const te
   return chosen;
 }
 
-/* What tiles of a shape cost, in multiplications: those of the busiest multiprocessor, or, for sums,
- * whose bits must not depend on the batch, those of an item. */
+/* What tiles of a shape cost, in multiplications: those of the busiest multiprocessor, or, for
+ * sums, whose bits must not depend on the batch, those of an item. */
 static double tensor_cost(const machine *m, const gpured__gemm_plan *p, int kind, int kept,
                           int tile) {
   const double units =
