@@ -5970,6 +5970,93 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
   }
 }
 
+/* Columns side by side: a thread has one lane of V of them, and of 2^blocks_log2 blocks; what
+ * several threads have of a column meets in shared memory. */
+enum { ACROSS_THREADS = 512, ACROSS_BATCH = 4 };
+
+template <int A, int D, int V>
+GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc<A>::T *u, int rows,
+                             typename acc<A>::T *a) {
+  typedef typename acc<A>::T T;
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = nothing(T());
+  for (int half = 0; half < GPURED__LANES; half += ACROSS_BATCH) {
+    uint4 raw[ACROSS_BATCH];
+    T w[ACROSS_BATCH];
+#pragma unroll
+    for (int r = 0; r < ACROSS_BATCH; ++r)
+      if ((half + r) * GPURED__LANES < rows) {
+        raw[r] = __ldg((const uint4 *)(base + (half + r) * GPURED__LANES * along));
+        w[r] = u[(half + r) * GPURED__LANES];
+      }
+#pragma unroll
+    for (int r = 0; r < ACROSS_BATCH; ++r)
+      if ((half + r) * GPURED__LANES < rows) {
+        T x[V];
+        unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          a[i] = half + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
+      }
+  }
+}
+
+template <int A, int D>
+static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 1)
+    dot_across(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  __shared__ T nodes[ACROSS_THREADS * V]; /* [deep][lane][across * V] */
+  const int across = 1 << d.across_log2, width = across * V, t = (int)threadIdx.x;
+  const int deep = ACROSS_THREADS / GPURED__LANES >> d.across_log2;
+  const int lane = t >> d.across_log2 & (GPURED__LANES - 1), mine = t / (across * GPURED__LANES);
+  const int64_t tiles = (d.columns + width - 1) / width, blocks = (int64_t)1 << d.blocks_log2;
+  T stack[V * DOT_LEVELS], a[V];
+  after_launch_before();
+  for (int64_t tile = blockIdx.x; tile < d.items * tiles; tile += gridDim.x) {
+    const int64_t item = tile / tiles, first = tile % tiles * width;
+    const int64_t j = first + (t & (across - 1)) * V;
+    const T *u = (const T *)d.weights + item * d.depth;
+    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE;
+    const int64_t along = d.right.along * SIZE;
+    int64_t count = 0, k = mine * blocks * GPURED__BLOCK;
+    const int64_t end = k + blocks * GPURED__BLOCK < d.depth ? k + blocks * GPURED__BLOCK : d.depth;
+    for (; k < end && j < d.columns; k += GPURED__BLOCK, ++count) {
+      const int64_t rows = end - k - lane;
+      lane_across<A, D, V>(base + (k + lane) * along, along, u + k + lane,
+                           rows < GPURED__BLOCK ? (int)rows : GPURED__BLOCK, a);
+      int level = 0;
+      for (; count >> level & 1; ++level)
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = add(stack[level * V + i], a[i]);
+#pragma unroll
+      for (int i = 0; i < V; ++i) stack[level * V + i] = a[i];
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      nodes[((mine * GPURED__LANES + lane) << d.across_log2) * V + (t & (across - 1)) * V + i] =
+          closed<K_ADD>(stack + i, V, count);
+    __syncthreads();
+    for (int h = 1; h < deep; h *= 2) { /* the tree over neighbours; what is missing is neutral */
+      if (mine % (2 * h) == 0)
+        for (int i = t % (across * GPURED__LANES); i < width * GPURED__LANES;
+             i += across * GPURED__LANES) {
+          T *x = nodes + mine * GPURED__LANES * width + i;
+          *x = add(*x, x[h * GPURED__LANES * width]);
+        }
+      __syncthreads();
+    }
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2) {
+      for (int i = t; i < h * width; i += ACROSS_THREADS)
+        nodes[i] = add(nodes[i], nodes[i + h * width]);
+      __syncthreads();
+    }
+    for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
+      store_dot(d, item, first + i, nodes[i]);
+    __syncthreads();
+  }
+}
+
 /* Each thread copies the vectors that it will need to slots of its own in shared memory, a group of
  * rows at a time and the next groups meanwhile: registers alone would not keep enough under way. */
 template <int THREADS, int BYTES, int GROUP, int RING>
@@ -6016,110 +6103,12 @@ struct row_ring {
   }
 };
 
-/* The weights of a group of rows: every STEP-th, as many as there are. They are asked for a group
- * early, since the memory that a busy kernel waits for is far. */
-template <int STEP, int GROUP, class T>
+/* The weights of a group of rows, as many as there are. They are asked for a group early, since the
+ * memory that a busy kernel waits for is far. */
+template <int GROUP, class T>
 GPURED__DEV void load_weights(T (&w)[GROUP], const T *u, int64_t rows) {
 #pragma unroll
-  for (int r = 0; r < GROUP; ++r) w[r] = r < rows ? u[r * STEP] : (T)0;
-}
-
-/* Columns side by side: a thread has one lane of V of them, and of 2^blocks_log2 blocks; what
- * several threads have of a column meets in shared memory. */
-enum { ACROSS_THREADS = 512, ACROSS_GROUP = 4 };
-typedef row_ring<ACROSS_THREADS, 16, ACROSS_GROUP, 2> across_ring;
-
-/* A thread's rows of its blocks: every 16th one. The nodes of blocks go to the stack. */
-template <int A, int D, int V>
-GPURED__DEV int64_t lane_across(across_ring *ring, const typename acc<A>::T *u,
-                                typename acc<A>::T *stack) {
-  typedef typename acc<A>::T T;
-  int64_t count = 0;
-  T a[V], w[ACROSS_GROUP], soon[ACROSS_GROUP];
-  load_weights<GPURED__LANES>(soon, u, ring->rows);
-  for (int64_t i = 0; i < ring->rows; i += ACROSS_GROUP) {
-    uint4 raw[ACROSS_GROUP];
-#pragma unroll
-    for (int r = 0; r < ACROSS_GROUP; ++r) w[r] = soon[r];
-    u += ACROSS_GROUP * GPURED__LANES;
-    load_weights<GPURED__LANES>(soon, u, ring->rows - i - ACROSS_GROUP);
-    ring->take(raw);
-#pragma unroll
-    for (int r = 0; r < ACROSS_GROUP; ++r) {
-      T x[V];
-      if (i + r >= ring->rows) continue;
-      unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
-#pragma unroll
-      for (int e = 0; e < V; ++e)
-        a[e] = (i + r) % GPURED__LANES == 0 ? mul(w[r], x[e]) : fused(w[r], x[e], a[e]);
-    }
-    ring->ask_group();
-    if ((i + ACROSS_GROUP) % GPURED__LANES && i + ACROSS_GROUP < ring->rows) continue;
-    int level = 0;
-    for (; count >> level & 1; ++level)
-#pragma unroll
-      for (int e = 0; e < V; ++e) a[e] = add(stack[level * V + e], a[e]);
-#pragma unroll
-    for (int e = 0; e < V; ++e) stack[level * V + e] = a[e];
-    ++count;
-  }
-  return count;
-}
-
-/* The tree over the nodes of a tile's threads, [deep][lane][width], and the last fold. */
-template <class T>
-GPURED__DEV void join_across(T *nodes, int deep, int width) {
-  const int t = (int)threadIdx.x, all = deep * GPURED__LANES * width;
-  for (int h = 1; h < deep; h *= 2) {
-    for (int i = t; i < all; i += ACROSS_THREADS) {
-      const int mine = i / (GPURED__LANES * width);
-      if (mine % (2 * h) == 0) nodes[i] = add(nodes[i], nodes[i + h * GPURED__LANES * width]);
-    }
-    __syncthreads();
-  }
-  for (int h = GPURED__LANES / 2; h > 0; h /= 2) {
-    for (int i = t; i < h * width; i += ACROSS_THREADS)
-      nodes[i] = add(nodes[i], nodes[i + h * width]);
-    __syncthreads();
-  }
-}
-
-template <int A, int D>
-static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 1)
-    dot_across(const __grid_constant__ dots d) {
-  typedef typename acc<A>::T T;
-  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
-  extern __shared__ __align__(128) char space[];
-  T *nodes = (T *)space; /* [deep][lane][across * V], after the copies */
-  const int across = 1 << d.across_log2, width = across * V, t = (int)threadIdx.x;
-  const int deep = ACROSS_THREADS / GPURED__LANES >> d.across_log2;
-  const int lane = t >> d.across_log2 & (GPURED__LANES - 1), mine = t / (across * GPURED__LANES);
-  const int64_t tiles = (d.columns + width - 1) / width;
-  const int64_t share = GPURED__BLOCK * ((int64_t)1 << d.blocks_log2), from = mine * share + lane;
-  const int64_t end = (mine + 1) * share < d.depth ? (mine + 1) * share : d.depth;
-  T stack[V * DOT_LEVELS];
-  after_launch_before();
-  for (int64_t tile = blockIdx.x; tile < d.items * tiles; tile += gridDim.x) {
-    const int64_t item = tile / tiles, first = tile % tiles * width;
-    const int64_t j = first + (t & (across - 1)) * V, along = d.right.along * SIZE;
-    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE + from * along;
-    const bool has = j < d.columns && from < end;
-    across_ring ring;
-    ring.begin(space, base, GPURED__LANES * along,
-               has ? (end - from + GPURED__LANES - 1) / GPURED__LANES : 0);
-    const int64_t count =
-        lane_across<A, D, V>(&ring, (const T *)d.weights + item * d.depth + from, stack);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-      nodes[((mine * GPURED__LANES + lane) << d.across_log2) * V + (t & (across - 1)) * V + i] =
-          closed<K_ADD>(stack + i, V, count);
-    __syncthreads();
-    join_across(nodes, deep, width);
-    for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
-      store_dot(d, item, first + i, nodes[i]);
-    __syncthreads();
-  }
+  for (int r = 0; r < GROUP; ++r) w[r] = r < rows ? u[r] : (T)0;
 }
 
 /* Columns side by side of at most one block: a thread has V of them whole. */
@@ -6145,7 +6134,7 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
     const T *u = (const T *)d.weights + item * d.depth;
     typename short_ring<V * SIZE>::type ring;
     T soon[SHORT_GROUP];
-    load_weights<1>(soon, u, d.depth);
+    load_weights(soon, u, d.depth);
     ring.begin(space, d.right.data + (right_offset(d, item) + j) * SIZE, along, d.depth);
 #pragma unroll
     for (int l = 0; l < GPURED__LANES; ++l)
@@ -6158,7 +6147,7 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
         T w[SHORT_GROUP];
 #pragma unroll
         for (int r = 0; r < SHORT_GROUP; ++r) w[r] = soon[r];
-        load_weights<1>(soon, u + k + half + SHORT_GROUP, d.depth - k - half - SHORT_GROUP);
+        load_weights(soon, u + k + half + SHORT_GROUP, d.depth - k - half - SHORT_GROUP);
         ring.take(raw);
 #pragma unroll
         for (int r = 0; r < SHORT_GROUP; ++r) {
@@ -8223,7 +8212,6 @@ static int choose_dot_across(const machine *m, const gpured__gemm_plan *p, dot_l
   while ((int64_t)1 << (d->blocks_log2 + 5 - d->across_log2) < blocks) ++d->blocks_log2;
   l->kernel = dot_kernel_of(p, DOT_ACROSS);
   l->threads = ACROSS_THREADS;
-  l->shared = across_ring::SHARED;
   l->blocks = gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches;
   return 1;
 }
