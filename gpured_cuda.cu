@@ -3049,9 +3049,9 @@ struct stream {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, WORDS = sizeof(T) / 4, KEEPS = SIZE == sizeof(T) };
   enum { TEAM = SIZE == 8 ? 2 : 1, TEAMS = 28 / SIZE, WARPS = TEAM * TEAMS };
-  enum { TILE = SCAN_CHUNK * SIZE, SHARED = 2 * TILE };        /* bytes; SHARED: a team's */
-  enum { PART = SCAN_CHUNK / TEAM, PART_BYTES = PART * SIZE }; /* of a tile: a warp's */
-  enum { GROUPS = PART / GPURED__LANES / 32 };                 /* of a thread */
+  enum { TILE = SCAN_CHUNK * SIZE, SHARED = 2 * TILE };           /* bytes; SHARED: a team's */
+  enum { PART = SCAN_CHUNK / TEAM, PART_BYTES = PART * SIZE };    /* of a tile: a warp's */
+  enum { GROUPS = PART / GPURED__LANES / 32, ASKS = GROUPS - 3 }; /* of a thread; stream_ticket */
 };
 
 /* What the warps of a team tell each other. */
@@ -3339,7 +3339,8 @@ GPURED__DEV void stream_serve(const line_scan &a) {
 /*
  * Exclusive results: the last result of a part of a tile is the first of the next one, which may be
  * another warp's. It is shown before the part is stored; who needs it stores all but that one and
- * asks for it again a tile later.
+ * asks for it later: a warp alone while its next copies are under way, one of a team, half of which
+ * have the answer by then, at once.
  */
 template <int A, int K, int D>
 struct stream_first {
@@ -3406,6 +3407,13 @@ GPURED__DEV void stream_put(const char *raw, char *to, int left, bool skip) {
             *(uint32_t *)(to + i * SIZE + b) = *(const uint32_t *)(raw + i * SIZE + b);
 }
 
+/* The next tile; also where tiles do not wait, since some processors are slower. One thread of a
+ * team asks, later all have it. Others wait for whoever has a ticket, so it is asked for when the
+ * place for its tile is almost free: before the last groups of the tile there are stored. */
+GPURED__DEV unsigned stream_ticket(const line_scan &a, bool asks) {
+  return asks ? atomicAdd((unsigned *)a.state, 1u) : 0;
+}
+
 template <int A, int D>
 struct stream_out {
   typedef typename stored<D>::S S;
@@ -3414,20 +3422,23 @@ struct stream_out {
   S nothing;   /* an exclusive line's first result */
   int slot;    /* elements of a line - 1, if several share the tile */
   bool begins; /* the part begins inside a line: its first result comes from elsewhere */
+  bool asks;   /* for the next ticket */
 };
 
 /* The results of a warp's part whose elements are H_0 in shared memory. */
 template <int A, int K, int D, bool EXCLUSIVE>
-GPURED__DEV void stream_store_kept(const line_scan &a, const char *part, int first,
-                                   const typename acc<A>::T *e1, const stream_out<A, D> &o) {
+GPURED__DEV unsigned stream_store_kept(const line_scan &a, const char *part, int first,
+                                       const typename acc<A>::T *e1, const stream_out<A, D> &o) {
   typedef typename acc<A>::T T;
   typedef stream<A, D> form;
   enum { V = 16 / sizeof(T), EACH = 512 / V / 32 };
   const int t = (int)threadIdx.x % 32;
+  unsigned ticket = 0;
   T turned;
   set_neutral<K>(&turned);
 #pragma unroll
-  for (int c = 0; c < form::GROUPS; ++c)
+  for (int c = 0; c < form::GROUPS; ++c) {
+    if (c == form::ASKS) ticket = stream_ticket(a, o.asks);
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
       const int at = (c * EACH + i) * 32 * V;
@@ -3447,21 +3458,25 @@ GPURED__DEV void stream_store_kept(const line_scan &a, const char *part, int fir
       stream_put<sizeof(T)>((const char *)y, o.to + at * (int)sizeof(T), o.count - at,
                             EXCLUSIVE && c == 0 && i == 0 && t == 0 && o.begins);
     }
+  }
+  return ticket;
 }
 
 /* The same for narrow elements: scanned again, turned round in shared memory. */
 template <int A, int K, int D, bool EXCLUSIVE>
-GPURED__DEV void stream_store_again(const line_scan &a, char *part, const typename acc<A>::T *e1,
-                                    const stream_out<A, D> &o) {
+GPURED__DEV unsigned stream_store_again(const line_scan &a, char *part,
+                                        const typename acc<A>::T *e1, const stream_out<A, D> &o) {
   typedef typename acc<A>::T T;
   typedef typename stored<D>::S S;
   typedef stream<A, D> form;
   enum { SIZE = form::SIZE, V = 16 / SIZE };
   const int t = (int)threadIdx.x % 32;
+  unsigned ticket = 0;
   T turned;
   set_neutral<K>(&turned);
 #pragma unroll 1
   for (int c = 0; c < form::GROUPS; ++c) {
+    if (c == form::ASKS) ticket = stream_ticket(a, o.asks);
     T y[GPURED__LANES], e = e1[0];
     __align__(16) S raw[GPURED__LANES];
     char *at = part + c * 512 * SIZE;
@@ -3488,11 +3503,13 @@ GPURED__DEV void stream_store_again(const line_scan &a, char *part, const typena
                        EXCLUSIVE && c == 0 && i == 0 && t == 0 && o.begins);
     }
   }
+  return ticket;
 }
 
 template <int A, int K, int D, bool EXCLUSIVE>
-GPURED__DEV void stream_store(const line_scan &a, char *part, int first, const stream_tile<A, D> &s,
-                              typename acc<A>::T e3, stream_first<A, K, D> *other) {
+GPURED__DEV unsigned stream_store(const line_scan &a, char *part, int first,
+                                  const stream_tile<A, D> &s, typename acc<A>::T e3, bool asks,
+                                  stream_first<A, K, D> *other) {
   typedef typename acc<A>::T T;
   typedef stream<A, D> form;
   enum { V = 16 / form::SIZE, GROUPS = form::GROUPS };
@@ -3508,6 +3525,7 @@ GPURED__DEV void stream_store(const line_scan &a, char *part, int first, const s
     e1[c] = __shfl_sync(0xffffffffu, e2, first / 256 + c * 2 + t / 16);
     if (place.one) e1[c] = combined<K>(e1[c], left1);
   }
+  o.asks = asks;
   o.to = to + t * 16;
   o.count = stream_count(a, s.map, first, form::PART) - t * V;
   if (EXCLUSIVE) {
@@ -3525,18 +3543,12 @@ GPURED__DEV void stream_store(const line_scan &a, char *part, int first, const s
     other->begin(a, s, first, to, combined<K>(e1[GROUPS - 1], last[GPURED__LANES - 1]));
     __syncwarp();
   }
-  if (form::KEEPS)
-    stream_store_kept<A, K, D, EXCLUSIVE>(a, part, first, e1, o);
-  else
-    stream_store_again<A, K, D, EXCLUSIVE>(a, part, e1, o);
-  if (EXCLUSIVE) other->ask(a);
+  const unsigned ticket = form::KEEPS ? stream_store_kept<A, K, D, EXCLUSIVE>(a, part, first, e1, o)
+                                      : stream_store_again<A, K, D, EXCLUSIVE>(a, part, e1, o);
+  if (EXCLUSIVE && form::TEAM > 1) other->ask(a);
+  return ticket;
 }
 
-/* The next tile; also where tiles do not wait, since some processors are slower. One thread of a
- * team asks, later all have it. */
-GPURED__DEV unsigned stream_ticket(const line_scan &a, bool asks) {
-  return asks ? atomicAdd((unsigned *)a.state, 1u) : 0;
-}
 template <int TEAM, class T>
 GPURED__DEV unsigned stream_number(unsigned ticket, bool asks, int team, stream_team<T> *meeting) {
   if (TEAM == 1) return __shfl_sync(0xffffffffu, ticket, 0);
@@ -3577,8 +3589,10 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   }
   while (here.number < tiles || waits) {
     const bool reads = here.number < tiles;
+    unsigned ticket;
     T e;
     if (waits && meets) back.template begin<K>(a, there.map);
+    if (a.exclusive && form::TEAM == 1) pending.ask(a);
     if (reads) {
       copies_wait();
       __syncwarp();
@@ -3591,13 +3605,14 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     }
     set_neutral<K>(&e);
     if (waits && meets) e = back.template prefix<K>(there.map);
-    if (waits && a.exclusive)
-      stream_store<A, K, D, true>(a, other, first, there, e, &pending);
-    else if (waits)
-      stream_store<A, K, D, false>(a, other, first, there, e, &pending);
+    if (!waits)
+      ticket = stream_ticket(a, asks);
+    else if (a.exclusive)
+      ticket = stream_store<A, K, D, true>(a, other, first, there, e, asks && reads, &pending);
+    else
+      ticket = stream_store<A, K, D, false>(a, other, first, there, e, asks && reads, &pending);
     waits = reads;
     if (!reads) break;
-    const unsigned ticket = stream_ticket(a, asks);
     char *free = other;
     other = now;
     now = free;
