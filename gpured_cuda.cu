@@ -226,18 +226,54 @@ struct numbers<double> {
 };
 
 template <class T>
-GPURED__DEV T exponential(T d) {
+GPURED__DEV T uncut_exponential(T d) {
   typedef numbers<T> c;
   const T magic = c::constant(GPURED__MAGIC);
-  T t = fused(d, c::constant(GPURED__LOG2E), magic), n = sub(t, magic), r, p, zero = 0;
+  T t = fused(d, c::constant(GPURED__LOG2E), magic), n = sub(t, magic), r, p;
   r = fused(n, negated(c::constant(GPURED__LN2_HI)), d);
   r = fused(n, negated(c::constant(GPURED__LN2_LO)), r);
   p = c::exp_c(c::EXP_TOP);
 #pragma unroll
   for (int i = c::EXP_TOP - 1; i >= 0; --i) p = fused(p, r, c::exp_c(i));
   set_bits(&p, (typename c::U)(bits_of(p) + (bits_of(t) << c::SHIFT)));
-  return lower_gives(d, c::constant(GPURED__CUT), zero, p);
+  return p;
 }
+template <class T>
+GPURED__DEV T exponential(T d) {
+  return lower_gives(d, numbers<T>::constant(GPURED__CUT), (T)0, uncut_exponential(d));
+}
+
+/* a + x, or a where d < cut: an addition that is left out, where one of +0 would change no more
+ * than the sign of a zero. */
+GPURED__DEV float add_uncut(float a, float x, float d, float cut) {
+  asm("{ .reg .pred p; setp.geu.f32 p, %2, %3; @p add.rn.f32 %0, %0, %1; }"
+      : "+f"(a)
+      : "f"(x), "f"(d), "f"(cut));
+  return a;
+}
+GPURED__DEV double add_uncut(double a, double x, double d, double cut) {
+  asm("{ .reg .pred p; setp.geu.f64 p, %2, %3; @p add.rn.f64 %0, %0, %1; }"
+      : "+d"(a)
+      : "d"(x), "d"(d), "d"(cut));
+  return a;
+}
+/* a + exp(d), for sums that have a term of 1 somewhere: the sign of their zeros does not matter. */
+template <class T>
+GPURED__DEV T add_exponential(T a, T d) {
+  return add_uncut(a, uncut_exponential(d), d, numbers<T>::constant(GPURED__CUT));
+}
+
+/* a / b for 1.7 < b < 2.5 and smaller a: the steps of the division without its tests of the range,
+ * which take as long. The last two make the quotient the nearest one, as for any division. */
+GPURED__DEV float tame_quotient(float a, float b) {
+  float y, q, minus = negated(b);
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(b));
+  y = fused(y, fused(minus, y, 1), y);
+  q = mul(a, y);
+  q = fused(fused(minus, q, a), y, q);
+  return fused(fused(minus, q, a), y, q);
+}
+GPURED__DEV double tame_quotient(double a, double b) { return quotient(a, b); }
 
 template <class T>
 GPURED__DEV T logarithm(T z) {
@@ -248,7 +284,7 @@ GPURED__DEV T logarithm(T z) {
   T w, f, s, q, p;
   set_bits(&w, (U)((ix & (((U)1 << c::SHIFT) - 1)) + half));
   f = sub(w, one);
-  s = quotient(f, add(w, one));
+  s = tame_quotient(f, add(w, one));
   q = mul(s, s);
   p = c::log_l(c::LOG_TOP);
 #pragma unroll
@@ -440,6 +476,7 @@ struct job {
   int64_t segments;      /* of a sequence */
   int64_t segment_units; /* 2^k blocks each */
   char *partial;         /* nodes [outputs][segments], when there are several */
+  int beside;            /* nodes [segments][outputs] instead: columns write them side by side */
 };
 
 template <class T>
@@ -877,15 +914,19 @@ static __global__ void __launch_bounds__(finish_threads(K))
   for (int64_t first_s = blockIdx.x * per_block; first_s < j.outputs;
        first_s += gridDim.x * per_block) {
     const int64_t s = first_s + (slot >> slots_log2);
-    const N *nodes = (const N *)j.partial + s * j.segments * LANES + lane;
+    const bool beside = K < K_LSE && j.beside;
+    const N *nodes = (const N *)j.partial + s * (beside ? 1 : j.segments) * LANES + lane;
+    const int64_t step = (beside ? j.outputs : 1) * LANES;
     int64_t passes = (j.segments + slots * 16 - 1) / (slots * 16);
     for (int64_t pass = 0; pass < passes; ++pass) {
-      int64_t at = (pass * slots + mine) * 16;
+      const int64_t at = (pass * slots + mine) * 16;
+      const int count = s < j.outputs ? (int)min(j.segments - at, (int64_t)16) : 0;
+      const N *node = nodes + at * step;
       N x[16];
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {
+      for (int i = 0; i < 16; ++i, node += step) {
         set_neutral<K>(&x[i]);
-        if (s < j.outputs && at + i < j.segments) x[i] = nodes[(at + i) * LANES];
+        if (i < count) x[i] = *node;
       }
 #pragma unroll
       for (int d = 1; d < 16; d *= 2)
@@ -928,7 +969,7 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  * shared memory by asynchronous copies that run over memory in address order, and no warp waits for
  * another: while one computes, the others' copies are under way. Three ways to share a tile:
  *
- *   ROWS_EACH   rows of at most 256 bytes, a row for each thread
+ *   ROWS_EACH   rows of at most 256 bytes (288 for logsumexp of floats), a row for each thread
  *   ROWS_SOME   a row is up to a block; SIZE threads (bytes of an element) own each block of 256,
  *               since a row of 16 lanes is 16 bytes for each of them
  *   ROWS_WHOLE  a row is several blocks, up to a tile
@@ -940,10 +981,14 @@ enum {
   LONG_WARPS = 8, /* the last segments of a row have the memory for themselves: many copies then */
   TILE_VECTORS = 512,
   TILE_BYTES = 8192,
+  EACH_MOST = 16, /* vectors of a row for one thread */
+  EACH_LSE = 18,
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
-enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES, LONG_SHARED = LONG_WARPS * TILE_BYTES };
+enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
+/* Logsumexp computes as long as it reads: more warps on a multiprocessor count for more. */
+__host__ __device__ constexpr int long_warps(int k) { return k == K_LSE ? ROWS_WARPS : LONG_WARPS; }
 /* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide
  * the arithmetic; where a thread has much at hand, it needs them more. */
 __host__ __device__ constexpr int rows_resident(int a, int k, int mode) {
@@ -954,6 +999,8 @@ struct rows {
   int mode;
   int width;         /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
   int width_log2;    /* or -1 */
+  int beside;        /* SOME: threads that share a row */
+  int turns;         /* SOME: rows of 24 vectors that lie like those of 32 */
   int blocks;        /* of a tile */
   int row_log2;      /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
   int unit_log2;     /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
@@ -1030,18 +1077,20 @@ GPURED__DEV void copies_wait_but() {
 }
 
 /* The place of a vector in a tile: what threads read at the same time lies in different banks. A
- * block begins every 2^width_log2 vectors; P threads read it side by side. */
+ * block begins every 2^width_log2 vectors; P threads read it side by side. Within a block the
+ * places differ from that of its first vector by the same bits as the vectors. */
 template <int P>
 GPURED__DEV int swizzled(int v, int width_log2) {
-  if (P >= 8 || width_log2 < 0) return v;
+  if (P >= 8) return v;
   return v ^ ((v >> width_log2 & (8 / P - 1)) * P);
 }
 /* The same where each thread reads a row of its own. */
 GPURED__DEV int swizzled_each(int v, int width_log2) {
-  return width_log2 < 0 ? v : v ^ (v >> (width_log2 < 3 ? 3 : width_log2) & 7);
+  return v ^ (v >> (width_log2 < 3 ? 3 : width_log2) & 7);
 }
 
 __host__ __device__ constexpr int log2_of(int n) { return n < 2 ? 0 : 1 + log2_of(n / 2); }
+__host__ __device__ constexpr int exact_log2(int n) { return n & (n - 1) ? -1 : log2_of(n); }
 
 /* Vectors of a block where the kernel's code fixes them, otherwise 0: rows of EACH thread may have
  * a fixed WIDTH, blocks of WHOLE and LONG rows are complete. */
@@ -1050,31 +1099,68 @@ __host__ __device__ constexpr int fixed_width() {
   return MODE == ROWS_EACH ? WIDTH : (MODE == ROWS_SOME ? 0 : 16 * S);
 }
 
+/* The greatest power of two, up to 8, that divides a width. */
+__host__ __device__ constexpr int twos_of(int n) {
+  return n % 2 || n == 0 ? 1 : n % 8 ? 2 * twos_of(n / 2) : 8;
+}
+/* Rows of even widths begin in as few banks, again and again: by the turn they lie differently, but
+ * 128 bytes stay 128 bytes, or copies would come in pieces. */
+template <int WIDTH>
+GPURED__DEV int turn_of(int row) {
+  enum { TWOS = twos_of(WIDTH) };
+  return row / (8 / TWOS) % TWOS;
+}
+
+/* Vector r of such a row. */
+template <int WIDTH>
+GPURED__DEV int turned(int row, int r) {
+  enum { TWOS = twos_of(WIDTH) };
+  return row * WIDTH + (r % TWOS ^ turn_of<WIDTH>(row)) + r / TWOS * TWOS;
+}
+
 template <int S, int MODE, int WIDTH>
-GPURED__DEV int slot_of(int v, int width_log2) {
+GPURED__DEV int slot_of(int v, const rows &w) {
   enum { FIXED = fixed_width<S, MODE, WIDTH>() };
-  if (FIXED) width_log2 = log2_of(FIXED);
+  const int width_log2 = FIXED ? log2_of(FIXED) : w.width_log2;
+  if (exact_log2(FIXED) < 0) return v ^ turn_of<FIXED>(v / (FIXED ? FIXED : 1));
+  if (width_log2 < 0) return MODE == ROWS_SOME && w.turns ? v ^ (v / 24 * w.beside & 7) : v;
+  if (MODE == ROWS_SOME) return v ^ ((v >> width_log2) * w.beside & 7);
   return MODE == ROWS_EACH ? swizzled_each(v, width_log2) : swizzled<S>(v, width_log2);
 }
 /* The place of vector t + 32 i, where a few bits of t decide it for all i. */
 template <int S, int MODE, int WIDTH>
-GPURED__DEV int slot_from(int t, int i, int width_log2) {
+GPURED__DEV int slot_from(int t, int i, const rows &w) {
   enum { FIXED = fixed_width<S, MODE, WIDTH>() };
-  if (FIXED == 0 || FIXED > 64) return slot_of<S, MODE, WIDTH>(t + 32 * i, width_log2);
-  return (slot_of<S, MODE, WIDTH>(t, 0) ^ slot_of<S, MODE, WIDTH>(32 * i, 0) ^ 32 * i) + 32 * i;
+  if (FIXED == 0 || FIXED > 64 || exact_log2(FIXED) < 0)
+    return slot_of<S, MODE, WIDTH>(t + 32 * i, w);
+  return (slot_of<S, MODE, WIDTH>(t, w) ^ slot_of<S, MODE, WIDTH>(32 * i, w) ^ 32 * i) + 32 * i;
 }
 
 /* Vectors v = t, t + 32, ... < count of contiguous memory. */
 template <int S, int MODE, int WIDTH>
-GPURED__DEV void load_run(const char *base, int64_t count, int width_log2, char *stage, int t) {
-  if (count >= TILE_VECTORS) {
+GPURED__DEV void load_run(const char *base, int64_t count, const rows &w, char *stage, int t) {
+  enum { FIXED = fixed_width<S, MODE, WIDTH>() };
+  const int vectors = count < TILE_VECTORS ? (int)count : (int)TILE_VECTORS;
+  base += 16 * t;
+  if (FIXED == 0 && w.width_log2 < 0 && !w.turns) {
+    stage += 16 * t;
 #pragma unroll
-    for (int i = 0; i < TILE_VECTORS / 32; ++i) {
-      copy_16(stage + 16 * slot_from<S, MODE, WIDTH>(t, i, width_log2), base + 16 * t + 512 * i);
-    }
+    for (int i = 0; i < TILE_VECTORS / 32; ++i)
+      if (t + 32 * i < vectors) copy_16(stage + 512 * i, base + 512 * i);
+  } else if (vectors == TILE_VECTORS && MODE == ROWS_SOME) { /* widths of 32 and more */
+#pragma unroll
+    for (int i = 0; i < TILE_VECTORS / 32; ++i)
+      copy_16(stage + 512 * i + 16 * (t ^ ((i >> (w.width_log2 - 5)) * w.beside & 7)),
+              base + 512 * i);
+  } else if (vectors == TILE_VECTORS) {
+#pragma unroll
+    for (int i = 0; i < TILE_VECTORS / 32; ++i)
+      copy_16(stage + 16 * slot_from<S, MODE, WIDTH>(t, i, w), base + 512 * i);
   } else {
-    for (int v = t; v < (int)count; v += 32)
-      copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(v, width_log2), base + 16 * v);
+#pragma unroll
+    for (int i = 0; i < TILE_VECTORS / 32; ++i)
+      if (t + 32 * i < vectors)
+        copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(t + 32 * i, w), base + 512 * i);
   }
 }
 
@@ -1085,8 +1171,7 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   const int most = w.blocks * w.width;
   if (w.dense) {
     const int64_t left = (j.outputs - row) * vectors;
-    load_run<S, MODE, WIDTH>(j.in + row * vectors * 16, left < most ? left : most, w.width_log2,
-                             stage, t);
+    load_run<S, MODE, WIDTH>(j.in + row * vectors * 16, left < most ? left : most, w, stage, t);
     return;
   }
 #pragma unroll 4
@@ -1095,8 +1180,7 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
     int64_t r = row + (block >> w.row_log2);
     int64_t at = (int64_t)(block & ((1 << w.row_log2) - 1)) * (16 * S) + v - block * w.width;
     if (r < j.outputs && at < vectors)
-      copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(v, w.width_log2),
-              j.in + start_of(j, r) * S + at * 16);
+      copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(v, w), j.in + start_of(j, r) * S + at * 16);
   }
 }
 
@@ -1119,28 +1203,44 @@ GPURED__DEV void unpack(const uint4 q, T *x, int how) {
 
 /* ---- A row for each thread ---- */
 
-/* f(element index, value) over a thread's row, in ascending order. */
+/* f(start, lane, value) over a thread's row, in ascending order; start: of the 16 elements. Those
+ * are at hand together where the code has no width of its own. */
 template <int D, int WIDTH, class T, class F>
 GPURED__DEV void each_element(const rows &w, const char *stage, int block, int how, const F &f) {
-  enum { V = 16 / stored<D>::SIZE };
-  const int width = WIDTH ? WIDTH : w.width;
+  enum { P = stored<D>::SIZE, V = 16 / P };
+  const auto feed = [&](int slot, int start, int lane) {
+    T x[V];
+    unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot), x, how);
 #pragma unroll
-  for (int r = 0; r < (WIDTH ? WIDTH : 16); ++r) {
-    if (r < width) {
-      T x[V];
-      const int slot = slot_of<stored<D>::SIZE, ROWS_EACH, WIDTH>(block * width + r, w.width_log2);
-      unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot), x, how);
+    for (int i = 0; i < V; ++i) f(start, lane + i, x[i]);
+  };
+  if (WIDTH) {
 #pragma unroll
-      for (int i = 0; i < V; ++i) f(r * V + i, x[i]);
-    }
+    for (int r = 0; r < WIDTH; ++r)
+      feed(exact_log2(WIDTH) < 0 ? turned<WIDTH>(block, r)
+                                 : slot_of<P, ROWS_EACH, WIDTH>(block * WIDTH + r, w),
+           r / P * GPURED__LANES, r % P * V);
+    return;
   }
+  const bool mixed = w.width_log2 >= 0;
+  const int first = mixed ? swizzled_each(block << w.width_log2, w.width_log2) : block * w.width;
+  int r = 0;
+  for (; r + P <= w.width; r += P)
+#pragma unroll
+    for (int k = 0; k < P; ++k) feed(mixed ? first ^ (r + k) : first + r + k, r * V, k * V);
+#pragma unroll
+  for (int k = 0; k < P - 1; ++k)
+    if (r + k < w.width) feed(mixed ? first ^ (r + k) : first + r + k, r * V, k * V);
 }
 
 template <int K, class N, int H>
 struct halves {
-  GPURED__DEV void fold(N *a) {
+  GPURED__DEV void level(N *a) {
 #pragma unroll
     for (int l = 0; l < H; ++l) a[l] = combined<K>(a[l], a[l + H]);
+  }
+  GPURED__DEV void fold(N *a) {
+    level(a);
     halves<K, N, H / 2>::fold(a);
   }
 };
@@ -1149,19 +1249,30 @@ struct halves<K, N, 0> {
   GPURED__DEV void fold(N *) {}
 };
 
-/* Reduce of a thread's row. Lanes that cannot exist do not take part in the fold. */
+/* Lanes that cannot exist do not take part in the fold. */
+template <int K, int D, int WIDTH, class T>
+GPURED__DEV T fold_each(T *a) {
+  enum {
+    HAVE = WIDTH * 16 / stored<D>::SIZE,
+    LANES = HAVE == 0 || HAVE > 8 ? 16
+            : HAVE > 4            ? 8
+                                  : HAVE
+  };
+  halves<K, T, LANES / 2>::fold(a);
+  return a[0];
+}
+
+/* Reduce of a thread's row. */
 template <int K, int D, int WIDTH, class T, class F>
 GPURED__DEV T reduce_each(const rows &w, const char *stage, int block, int how, const F &f) {
   T a[GPURED__LANES];
 #pragma unroll
   for (int l = 0; l < GPURED__LANES; ++l) set_neutral<K>(&a[l]);
-  each_element<D, WIDTH, T>(w, stage, block, how, [&](int e, T x) {
+  each_element<D, WIDTH, T>(w, stage, block, how, [&](int start, int l, T x) {
     T y = f(x);
-    a[e % 16] = e < 16 ? first<K>(y) : step<K>(a[e % 16], y);
+    a[l] = WIDTH && start == 0 ? first<K>(y) : step<K>(a[l], y);
   });
-  enum { LANES = WIDTH && WIDTH * 16 / stored<D>::SIZE < 16 ? WIDTH * 16 / stored<D>::SIZE : 16 };
-  halves<K, T, LANES / 2>::fold(a);
-  return a[0];
+  return fold_each<K, D, WIDTH>(a);
 }
 
 template <int A, int D, int K, int WIDTH>
@@ -1180,9 +1291,9 @@ struct each_of<A, D, K_ARG, WIDTH> {
     int at = INT32_MAX;
     n.v = reduce_each<K_MAX, D, WIDTH, T>(w, stage, block, j.how,
                                           [&](T x) { return prepared<K_ARG>(x, j); });
-    each_element<D, WIDTH, T>(w, stage, block, j.how, [&](int e, T x) {
+    each_element<D, WIDTH, T>(w, stage, block, j.how, [&](int start, int l, T x) {
       T y = prepared<K_ARG>(x, j);
-      if (equal(y, n.v) || (is_nan(y) && is_nan(n.v))) at = min(at, e);
+      if (equal(y, n.v) || (is_nan(y) && is_nan(n.v))) at = min(at, start + l);
     });
     n.i = at;
     return n;
@@ -1194,10 +1305,15 @@ struct each_of<A, D, K_LSE, WIDTH> {
   GPURED__DEV pair_node<T> node(const job &j, const rows &w, const char *stage, int block) {
     pair_node<T> n;
     n.m = reduce_each<K_MAX, D, WIDTH, T>(w, stage, block, j.how, [](T x) { return x; });
-    n.s = 1;
-    if (is_finite(n.m))
-      n.s = reduce_each<K_ADD, D, WIDTH, T>(w, stage, block, j.how,
-                                            [&](T x) { return exponential(sub(x, n.m)); });
+    const T base = is_finite(n.m) ? n.m : (T)0;
+    T a[GPURED__LANES];
+    if (WIDTH > 8) asm volatile("" ::: "memory"); /* read again: registers do not hold so much */
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES; ++l) set_neutral<K_ADD>(&a[l]);
+    each_element<D, WIDTH, T>(w, stage, block, j.how,
+                              [&](int, int l, T x) { a[l] = add_exponential(a[l], sub(x, base)); });
+    n.s = fold_each<K_ADD, D, WIDTH>(a);
+    if (!is_finite(n.m)) n.s = 1;
     return n;
   }
 };
@@ -1224,37 +1340,47 @@ struct piece {
   const char *stage;
   int slot;                   /* vector of row 0 */
   int width_log2, count, how; /* count: rows that exist */
-  /* Where rows are complete the swizzle is the same for all of a block's. */
   __device__ __forceinline__ int slot_of_row(int r) const {
-    if (width_log2 == log2_of(16 * P)) return swizzled<P>(slot, log2_of(16 * P)) ^ r * P;
-    return swizzled<P>(slot + r * P, width_log2);
+    return width_log2 >= 0 ? slot ^ r * P : slot + r * P;
   }
+  template <bool MIXED>
   __device__ __forceinline__ void read(int r, T *x) const {
-    unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot_of_row(r)), x, how);
+    const int at = MIXED ? slot ^ r * P : slot + r * P;
+    unpack<D, T, V>(*(const uint4 *)(stage + 16 * at), x, how);
   }
 };
 
-/* f(row, x) for each row of V elements that exists, in ascending order. */
+/* A few rows, four at a time. */
+template <bool MIXED, int D, class T, class F>
+GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
+  T x[piece<D, T>::V];
+  int r = 0;
+  for (; r + 4 <= p.count; r += 4)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      p.template read<MIXED>(r + i, x);
+      f(r + i, x, false);
+    }
+  for (; r < p.count; ++r) {
+    p.template read<MIXED>(r, x);
+    f(r, x, false);
+  }
+}
+
+/* f(row, x, starts) for each row of V elements that exists, in ascending order; starts: the lanes
+ * shall begin with this row, and otherwise with what is neutral. */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
-  T x[piece<D, T>::V];
-  if (p.count == GPURED__LANES) {
+  if (p.width_log2 < 0) {
+    each_row_of<false>(p, f);
+  } else if (p.count < GPURED__LANES) {
+    each_row_of<true>(p, f);
+  } else {
+    T x[piece<D, T>::V];
 #pragma unroll
     for (int r = 0; r < GPURED__LANES; ++r) {
-      p.read(r, x);
-      f(r, x);
-    }
-  } else {
-    int r = 0;
-    for (; r + 4 <= p.count; r += 4)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        p.read(r + i, x);
-        f(r + i, x);
-      }
-    for (; r < p.count; ++r) {
-      p.read(r, x);
-      f(r, x);
+      p.template read<true>(r, x);
+      f(r, x, r == 0);
     }
   }
 }
@@ -1265,9 +1391,9 @@ GPURED__DEV void block_lanes(const piece<D, T> &p, T *a, const F &f) {
   enum { V = piece<D, T>::V };
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
-  each_row(p, [&](int r, T *x) {
+  each_row(p, [&](int, T *x, bool starts) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) a[i] = r == 0 ? first<K>(f(x[i])) : step<K>(a[i], f(x[i]));
+    for (int i = 0; i < V; ++i) a[i] = starts ? first<K>(f(x[i])) : step<K>(a[i], f(x[i]));
   });
 }
 
@@ -1396,7 +1522,7 @@ struct unit_of<A, D, K_ARG> {
     for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
 #pragma unroll
     for (int d = 1; d < P; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
-    each_row(p, [&](int r, T *x) {
+    each_row(p, [&](int r, T *x, bool) {
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         T y = prepared<K_ARG>(x[i], j);
@@ -1424,7 +1550,12 @@ struct unit_of<A, D, K_LSE> {
     for (int d = 1; d < P << unit_log2; d *= 2)
       m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
     T base = is_finite(m) ? m : (T)0;
-    block_lanes<K_ADD>(p, a, [&](T x) { return exponential(sub(x, base)); });
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K_ADD>(&a[i]);
+    each_row(p, [&](int, T *x, bool) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = add_exponential(a[i], sub(x[i], base));
+    });
     join_blocks<K_ADD, P, V>(a, 1, 1 << unit_log2);
     node->s = fold_lanes<K_ADD, P, V>(a);
     node->m = m;
@@ -1493,8 +1624,10 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     piece<D, typename acc<A>::T> mine;
     N node[unit::VN];
     mine.stage = stage;
-    mine.slot = block * (MODE == ROWS_WHOLE ? 16 * stored<D>::SIZE : w.width) + t % P;
     mine.width_log2 = MODE == ROWS_WHOLE ? log2_of(16 * stored<D>::SIZE) : w.width_log2;
+    mine.slot = mine.width_log2 >= 0
+                    ? swizzled<P>((block << mine.width_log2) + t % P, mine.width_log2)
+                    : block * w.width + t % P;
     mine.how = j.how;
     mine.count = rows_left(exists ? j.n - offset : 0, t % P * V);
     unit::make(j, mine, w.unit_log2, offset, t, node);
@@ -1502,6 +1635,78 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
                                 1 << w.row_log2);
     N result = last_fold<K, P, V>(node);
     if (exists && t % (P << w.row_log2) == 0) store_result<K>(j, row, result);
+  }
+}
+
+/* Logsumexp of rows that `BESIDE` threads share, vector by vector in turn: two or four of those
+ * that hold 16 lanes, whichever leaves fewer threads of a warp without a row. WIDTH: known to the
+ * code, and a multiple of eight vectors, which lie by slot_of's turns; or 0. */
+template <int BESIDE, int WIDTH>
+struct lse_share {
+  enum { P = 4, V = 4, EACH = P / BESIDE, LANES = EACH * V };
+  const char *stage;
+  int slot, turn, width, thread;
+
+  template <class F>
+  __device__ __forceinline__ void feed(int v, int part, const F &f) const {
+    float x[V];
+    const int at = WIDTH ? slot + (v ^ turn) : slot + v;
+    unpack<GPURED_F32, float, V>(*(const uint4 *)(stage + 16 * at), x, GPURED__PLAIN);
+#pragma unroll
+    for (int i = 0; i < V; ++i) f(part * V + i, x[i]);
+  }
+  /* f(lane of the thread's, x), in ascending order. */
+  template <class F>
+  __device__ __forceinline__ void each(const F &f) const {
+    const int full = (WIDTH ? WIDTH : width) / P;
+    int r = 0;
+    for (; r + BESIDE <= full; r += BESIDE)
+#pragma unroll
+      for (int k = 0; k < P; ++k) feed((r + k / EACH) * P + k % EACH * BESIDE, k % EACH, f);
+    for (; r < full; ++r)
+#pragma unroll
+      for (int c = 0; c < EACH; ++c) feed(r * P + c * BESIDE, c, f);
+#pragma unroll
+    for (int c = 0; c < EACH; ++c)
+      if (!WIDTH && thread + c * BESIDE < width % P) feed(r * P + c * BESIDE, c, f);
+  }
+  __device__ __forceinline__ pair_node<float> node() const {
+    pair_node<float> n;
+    float a[LANES];
+#pragma unroll
+    for (int l = 0; l < LANES; ++l) set_neutral<K_MAX>(&a[l]);
+    each([&](int l, float x) { a[l] = greater_of(a[l], x); });
+    halves<K_MAX, float, LANES / 2>::fold(a);
+    n.m = a[0];
+#pragma unroll
+    for (int d = 1; d < BESIDE; d *= 2) n.m = greater_of(n.m, __shfl_xor_sync(~0u, n.m, d));
+    const float base = is_finite(n.m) ? n.m : 0;
+#pragma unroll
+    for (int l = 0; l < LANES; ++l) set_neutral<K_ADD>(&a[l]);
+    each([&](int l, float x) { a[l] = add_exponential(a[l], sub(x, base)); });
+    if (EACH == 2) halves<K_ADD, float, V>::level(a);
+#pragma unroll
+    for (int d = BESIDE / 2; d > 0; d /= 2)
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = add(a[i], from_below(~0u, a[i], d));
+    halves<K_ADD, float, V / 2>::fold(a);
+    n.s = is_finite(n.m) ? a[0] : 1;
+    return n;
+  }
+};
+
+template <int BESIDE, int WIDTH>
+GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *stage, int t) {
+  lse_share<BESIDE, WIDTH> mine;
+  mine.stage = stage;
+  mine.width = w.width;
+  mine.thread = t % BESIDE;
+  for (int block = t / BESIDE; block - t / BESIDE < w.blocks; block += 32 / BESIDE) {
+    mine.turn = block * BESIDE & 7 ^ mine.thread;
+    mine.slot = min(block, w.blocks - 1) * w.width + (WIDTH ? 0 : mine.thread);
+    const pair_node<float> node = mine.node();
+    if (mine.thread == 0 && block < w.blocks && row + block < j.outputs)
+      store_result<K_LSE>(j, row + block, node);
   }
 }
 
@@ -1515,7 +1720,7 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int64_t tile, const char
   const int64_t offset = (tile * GROUPS + group) * GPURED__BLOCK;
   piece<D, typename acc<A>::T> mine;
   mine.stage = stage;
-  mine.slot = group * 16 * P + t % P;
+  mine.slot = swizzled<P>(group * 16 * P + t % P, log2_of(16 * P));
   mine.width_log2 = log2_of(16 * stored<D>::SIZE);
   mine.how = j.how;
   mine.count = rows_left(j.n - offset, t % P * V);
@@ -1535,7 +1740,7 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char 
   T a[V], m;
   int at = INT32_MAX;
   mine.stage = stage;
-  mine.slot = t / P * 16 * P + t % P;
+  mine.slot = swizzled<P>(t / P * 16 * P + t % P, log2_of(16 * P));
   mine.width_log2 = log2_of(16 * stored<D>::SIZE);
   mine.how = j.how;
   mine.count = rows_left(j.n - offset, t % P * V);
@@ -1546,7 +1751,7 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char 
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
   if (best->i != INT64_MAX && !beats(m, best->v)) return;
-  each_row(mine, [&](int r, T *x) {
+  each_row(mine, [&](int r, T *x, bool) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       T y = prepared<K_ARG>(x[i], j);
@@ -1583,9 +1788,8 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
 template <int A, int D>
 GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
                             char *stage, int t) {
-  load_run<stored<D>::SIZE, ROWS_LONG, 0>(base + tile * TILE_BYTES,
-                                          j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS,
-                                          w.width_log2, stage, t);
+  load_run<stored<D>::SIZE, ROWS_LONG, 0>(
+      base + tile * TILE_BYTES, j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS, w, stage, t);
   copies_wait();
   __syncwarp();
 }
@@ -1597,7 +1801,7 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
   for (int d = 1; d < count; d *= 2) {
     __syncthreads();
-    for (int i = slot * 2 * d; i + d < count; i += LONG_WARPS * 32 / LANES * 2 * d)
+    for (int i = slot * 2 * d; i + d < count; i += (int)blockDim.x / LANES * 2 * d)
       nodes[i * LANES + lane] = combined<K>(nodes[i * LANES + lane], nodes[(i + d) * LANES + lane]);
   }
   __syncthreads();
@@ -1605,14 +1809,15 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(LONG_WARPS * 32, rows_resident(A, K, ROWS_LONG) / 2)
+static __global__ void __launch_bounds__(long_warps(K) * 32, rows_resident(A, K, ROWS_LONG) *
+                                                                 ROWS_WARPS / long_warps(K))
     reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
   enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
   extern __shared__ __align__(128) char ring[];
-  N *nodes = (N *)(ring + LONG_SHARED), node[VN];
-  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
+  const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
+  N *nodes = (N *)(ring + warps * TILE_BYTES), node[VN];
   char *stage = ring + wi * TILE_BYTES;
   const int64_t row = blockIdx.x / j.segments, segment = blockIdx.x % j.segments;
   const int64_t first = segment << w.tiles_log2;
@@ -1621,7 +1826,7 @@ static __global__ void __launch_bounds__(LONG_WARPS * 32, rows_resident(A, K, RO
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
   if (K == K_ARG) set_neutral<K>(node);
-  for (int i = wi; i < count; i += LONG_WARPS) {
+  for (int i = wi; i < count; i += warps) {
     fetch_tile<A, D>(j, w, base, first + i, stage, t);
     if (K == K_ARG) {
       arg_tile<A, D>(j, w, first + i, stage, t, node);
@@ -1635,14 +1840,20 @@ static __global__ void __launch_bounds__(LONG_WARPS * 32, rows_resident(A, K, RO
     __syncwarp();
   }
   if (K == K_ARG && t == 0) nodes[wi] = *node;
-  join_tiles<K, LANES>(nodes, K == K_ARG ? (int)LONG_WARPS : count);
+  join_tiles<K, LANES>(nodes, K == K_ARG ? warps : count);
   if (wi) return;
 #pragma unroll
   for (int e = 0; e < VN; ++e) node[e] = nodes[(t < PN ? t : 0) * VN + e];
   end_segment<A, D, K>(j, row, segment, node, t);
 }
 
-/* Rows of 8, 16 and 64 floats have code of their own. */
+/* Logsumexp of floats has code of its own where few threads share a row. */
+__host__ __device__ constexpr bool shares_lse(int a, int d, int k) {
+  return a == GPURED__F32 && d == GPURED_F32 && k == K_LSE;
+}
+
+/* Rows of 4, 8, 16, 32 and 64 floats have code of their own; logsumexp, which computes as long as
+ * it reads, all short ones. */
 __host__ __device__ constexpr bool fixes_widths(int a, int d) {
   return (a == GPURED__F32 && d == GPURED_F32) || (a == GPURED__F64 && d == GPURED_F64);
 }
@@ -1656,6 +1867,17 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   if (MODE == ROWS_EACH) {
     for (int block = t; block < w.blocks && row + block < j.outputs; block += 32)
       store_result<K>(j, row + block, each_of<A, D, K, WIDTH>::node(j, w, stage, block));
+  } else if (MODE == ROWS_SOME && shares_lse(A, D, K)) {
+    if (w.beside == 2 && w.width == 32)
+      lse_rows<2, 32>(j, w, row, stage, t);
+    else if (w.beside == 2 && w.width == 24)
+      lse_rows<2, 24>(j, w, row, stage, t);
+    else if (w.beside == 2)
+      lse_rows<2, 0>(j, w, row, stage, t);
+    else if (w.width == 64)
+      lse_rows<4, 64>(j, w, row, stage, t);
+    else
+      lse_rows<4, 0>(j, w, row, stage, t);
   } else {
     some_rows<A, D, K, MODE>(j, w, row, stage, t);
   }
@@ -1665,22 +1887,53 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
 template <int A, int D, int K, int MODE>
 static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MODE))
     reduce_rows(const job j, const rows w) {
-  enum { FIXED = MODE == ROWS_EACH && K != K_ARG && fixes_widths(A, D) };
+  enum {
+    FIXED = MODE == ROWS_EACH && K != K_ARG && fixes_widths(A, D),
+    EVERY = FIXED && shares_lse(A, D, K)
+  };
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
   char *stage = ring + wi * TILE_BYTES;
-  for (int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step; row < j.outputs;
-       row += gridDim.x * ROWS_WARPS * step) {
-    if (FIXED && w.width == 2)
-      rows_of_tile<A, D, K, MODE, 2 * FIXED>(j, w, row, stage, t);
-    else if (FIXED && w.width == 4)
-      rows_of_tile<A, D, K, MODE, 4 * FIXED>(j, w, row, stage, t);
-    else if (FIXED && w.width == 16)
-      rows_of_tile<A, D, K, MODE, 16 * FIXED>(j, w, row, stage, t);
-    else
-      rows_of_tile<A, D, K, MODE, 0>(j, w, row, stage, t);
-  }
+  const int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step;
+  if (row >= j.outputs) return;
+  if (EVERY) {
+    switch (w.width) {
+#define GPURED__CASE(WIDTH) \
+  case WIDTH:               \
+    return rows_of_tile<A, D, K, MODE, WIDTH * EVERY>(j, w, row, stage, t);
+      GPURED__CASE(1)
+      GPURED__CASE(2)
+      GPURED__CASE(3)
+      GPURED__CASE(4)
+      GPURED__CASE(5)
+      GPURED__CASE(6)
+      GPURED__CASE(7)
+      GPURED__CASE(8)
+      GPURED__CASE(9)
+      GPURED__CASE(10)
+      GPURED__CASE(11)
+      GPURED__CASE(12)
+      GPURED__CASE(13)
+      GPURED__CASE(14)
+      GPURED__CASE(15)
+      GPURED__CASE(16)
+      GPURED__CASE(17)
+      GPURED__CASE(18)
+#undef GPURED__CASE
+    }
+  } else if (FIXED && w.width == 1)
+    rows_of_tile<A, D, K, MODE, FIXED>(j, w, row, stage, t);
+  else if (FIXED && w.width == 2)
+    rows_of_tile<A, D, K, MODE, 2 * FIXED>(j, w, row, stage, t);
+  else if (FIXED && w.width == 4)
+    rows_of_tile<A, D, K, MODE, 4 * FIXED>(j, w, row, stage, t);
+  else if (FIXED && w.width == 8)
+    rows_of_tile<A, D, K, MODE, 8 * FIXED>(j, w, row, stage, t);
+  else if (FIXED && w.width == 16)
+    rows_of_tile<A, D, K, MODE, 16 * FIXED>(j, w, row, stage, t);
+  else
+    rows_of_tile<A, D, K, MODE, 0>(j, w, row, stage, t);
 }
 
 /* ============================================================================================== */
@@ -1695,7 +1948,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
 enum {
   COLS_THREADS = 256,
   COLS_ACROSS_LOG2 = 4,
-  COLS_MOST_LOG2 = 4,
+  COLS_MOST_LOG2 = 5, /* few segments: their nodes cost more to write than bytes to read */
   COLS_BATCH = 16,
   COLS_SHORT = 64,
   SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
@@ -1710,6 +1963,7 @@ struct cols {
   int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int packed;               /* short ones: 16 bytes of results lie together */
+  int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
                                threads to its next: strips, segments, batches */
 };
@@ -1739,6 +1993,74 @@ GPURED__DEV uint4 load_strip(const char *p, int bytes) {
     q.x = __ldg((const uint16_t *)p);
   }
   return q;
+}
+
+/*
+ * A thread's rows of a segment, as they come: 16 bytes of each, four rows at a time, by copies that
+ * run ahead into a ring of its own in shared memory. As many bytes are on their way as the ring has
+ * room for, all the time, whatever the registers hold.
+ */
+enum { COLS_RING = 3, COLS_ROWS = 4 };
+struct column_ring {
+  char *mine;
+  const char *next;
+  int64_t step;
+  int left, at;
+
+  __device__ __forceinline__ void ask() {
+    char *to = mine + at * COLS_ROWS * COLS_THREADS * 16;
+#pragma unroll
+    for (int k = 0; k < COLS_ROWS; ++k)
+      if (k < left) copy_16(to + k * COLS_THREADS * 16, next + k * step);
+    copies_commit();
+    next += COLS_ROWS * step;
+    left -= COLS_ROWS;
+  }
+  __device__ __forceinline__ void start(char *space, const char *from, int rows, int64_t stride) {
+    mine = space;
+    next = from;
+    step = stride;
+    left = rows;
+    for (at = 0; at < COLS_RING; ++at) ask();
+    at = 0;
+  }
+  /* Four rows to registers, and those a ring ahead asked for. */
+  __device__ __forceinline__ void take(uint4 *raw) {
+    const char *from = mine + at * COLS_ROWS * COLS_THREADS * 16;
+    copies_wait_but<COLS_RING - 1>();
+#pragma unroll
+    for (int k = 0; k < COLS_ROWS; ++k) raw[k] = *(const uint4 *)(from + k * COLS_THREADS * 16);
+    ask();
+    at = at + 1 < COLS_RING ? at + 1 : 0;
+  }
+};
+/* Strips of 16 bytes go through the ring; indices need the registers. */
+__host__ __device__ constexpr bool cols_ring(int d, int k) {
+  return k != K_ARG && d != GPURED_I8 && d != GPURED_U8;
+}
+
+/* The next block of V columns, `rows` rows of the thread's that are left, into their lanes. */
+template <int D, int K, class T>
+GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
+  enum { V = strip<D>::V };
+#pragma unroll
+  for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+#pragma unroll
+  for (int first_row = 0; first_row < GPURED__LANES; first_row += COLS_ROWS) {
+    uint4 raw[COLS_ROWS];
+    ring.take(raw);
+#pragma unroll
+    for (int b = 0; b < COLS_ROWS; ++b) {
+      T x[V];
+      if (first_row + b >= rows) break;
+      unpack<D, T, V>(raw[b], x, j.how);
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        T y = prepared<K>(x[i], j);
+        a[i] = first_row + b == 0 ? first<K>(y) : step<K>(a[i], y);
+      }
+    }
+  }
 }
 
 /* Rows first, first + 16, ... < end of V columns into their lanes. */
@@ -1817,6 +2139,21 @@ struct column_lanes<A, D, K_ARG> {
   }
 };
 
+template <int A, int D, int K, int RING>
+struct column_feed {
+  GPURED__DEV void feed(const job &j, const cols &, const char *, int64_t, int64_t,
+                        column_ring &ring, int rows, typename kind<A, K>::N *a) {
+    ring_lanes<D, K>(j, ring, rows, a);
+  }
+};
+template <int A, int D, int K>
+struct column_feed<A, D, K, 0> {
+  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
+                        column_ring &, int, typename kind<A, K>::N *a) {
+    column_lanes<A, D, K>::feed(j, c, base, row, end, a);
+  }
+};
+
 /* The lanes of one column, in shared memory at `step`, to one node. */
 template <int K, class N>
 GPURED__DEV N fold_column(N *lane, int step) {
@@ -1828,12 +2165,15 @@ GPURED__DEV N fold_column(N *lane, int step) {
 }
 
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job j, const cols c) {
+static __global__ void __launch_bounds__(COLS_THREADS, cols_ring(D, K) ? 3 : 2)
+    reduce_cols(const job j, const cols c) {
   typedef typename kind<A, K>::N N;
   enum { V = strip<D>::V, LANES = kind<A, K>::LANES, FREE = cols_free(A, K) };
   extern __shared__ __align__(128) char space[];
-  N *mine =
-      (N *)space + threadIdx.x; /* [level][i][thread] while feeding, then [deep][lane][column] */
+  enum { RING = cols_ring(D, K) };
+  /* [level][i][thread] while feeding, then [deep][lane][column] */
+  char *nodes = space + RING * COLS_RING * COLS_ROWS * COLS_THREADS * 16;
+  N *mine = (N *)nodes + threadIdx.x;
   const int across = 1 << c.across_log2, tx = (int)threadIdx.x & (across - 1);
   const int lane = (int)threadIdx.x >> c.across_log2 & 15;
   const int deep = (int)threadIdx.x >> (c.across_log2 + 4), depth = 1 << c.deep_log2;
@@ -1844,13 +2184,21 @@ static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job 
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
   N a[V], run[V];
   int64_t count = 0;
+  const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
+  const int elements = col >= c.width || all < 0 ? 0 : (int)(all < most ? all : most);
+  const int rows = (elements + GPURED__LANES - 1 - lane) / GPURED__LANES;
+  column_ring ring;
+  if (RING)
+    ring.start(space + threadIdx.x * 16, base + (from * GPURED__BLOCK + lane) * c.row_bytes, rows,
+               GPURED__LANES * c.row_bytes);
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&run[i]);
-  if (col < c.width)
+  if (elements > 0)
     for (; count < 1 << c.blocks_log2; ++count) {
       int64_t begin = (from + count) * GPURED__BLOCK, end = begin + GPURED__BLOCK;
       if (begin >= j.n) break;
-      column_lanes<A, D, K>::feed(j, c, base, begin + lane, end < j.n ? end : j.n, a);
+      column_feed<A, D, K, RING>::feed(j, c, base, begin + lane, end < j.n ? end : j.n, ring,
+                                       rows - (int)count * GPURED__LANES, a);
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         if (FREE)
@@ -1863,7 +2211,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job 
   for (int i = 0; i < V; ++i)
     a[i] = FREE ? run[i] : closed<K>(mine + i * threads, V * threads, count);
   __syncthreads();
-  N *grid = (N *)space;
+  N *grid = (N *)nodes;
   const int columns = across * V, layer = 16 * columns;
 #pragma unroll
   for (int i = 0; i < V; ++i) grid[deep * layer + lane * columns + tx * V + i] = a[i];
@@ -1884,16 +2232,13 @@ static __global__ void __launch_bounds__(COLS_THREADS, 2) reduce_cols(const job 
       if (j.segments == 1)
         store_result<K>(j, s, result);
       else
-        ((N *)j.partial)[s * j.segments + segment] = result;
+        ((N *)j.partial)[segment * j.outputs + s] = result;
     }
     return;
   }
-  for (int e = (int)threadIdx.x; e < layer; e += threads) {
-    int64_t column = first_col + e / 16;
-    if (column < c.width)
-      ((N *)j.partial)[((outer * c.width + column) * j.segments + segment) * 16 + e % 16] =
-          grid[e % 16 * columns + e / 16];
-  }
+  N *to = (N *)j.partial + (segment * j.outputs + outer * c.width + first_col) * 16;
+  for (int e = (int)threadIdx.x; e < layer; e += threads)
+    if (first_col + e / 16 < c.width) to[e] = grid[e % 16 * columns + e / 16];
 }
 
 /* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
@@ -2208,7 +2553,7 @@ struct unit_sums<A, K_LSE> {
   enum { FIRST = K_MAX, SECOND = K_ADD };
   GPURED__DEV T centre(T m, int) { return m; }
   GPURED__DEV T base(T m) { return is_finite(m) ? m : (T)0; }
-  GPURED__DEV T around(T x, T b, int) { return exponential(sub(x, b)); }
+  GPURED__DEV T around(T a, T x, T b, int, int) { return add_exponential(a, sub(x, b)); }
   GPURED__DEV T placed(T x, int) { return x; }
   GPURED__DEV pair_node<T> node(T m, T s, int, int64_t) {
     pair_node<T> x;
@@ -2223,7 +2568,7 @@ struct unit_sums<A, K_MOMENTS> {
   enum { FIRST = K_ADD, SECOND = K_SQUARE };
   GPURED__DEV T centre(T sum, int n) { return quotient(sum, (T)n); }
   GPURED__DEV T base(T mean) { return mean; }
-  GPURED__DEV T around(T x, T b, int) { return sub(x, b); }
+  GPURED__DEV T around(T a, T x, T b, int, int) { return step<K_SQUARE>(a, sub(x, b)); }
   GPURED__DEV T placed(T x, int) { return x; }
   GPURED__DEV moments_node<T> node(T mean, T m2, int n, int64_t) {
     moments_node<T> x;
@@ -2240,8 +2585,8 @@ struct unit_sums<A, K_ARG> {
   enum { FIRST = K_MAX, SECOND = K_MAX };
   GPURED__DEV T centre(T m, int) { return m; }
   GPURED__DEV T base(T m) { return m; }
-  GPURED__DEV T around(T x, T b, int k) {
-    return equal(x, b) || is_nan(x) ? (T)(-k * GPURED__LANES) : lowest(T());
+  GPURED__DEV T around(T a, T x, T b, int k, int step) {
+    return greater_of(a, equal(x, b) || is_nan(x) ? (T)(-k * step) : lowest(T()));
   }
   GPURED__DEV T placed(T x, int row) { return sub(x, (T)row); }
   GPURED__DEV arg_node<T> node(T m, T row, int, int64_t begin) {
@@ -2298,7 +2643,7 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
     unit_rows<D, T, V>(raw, now.rows, [&](int k, const T *x) {
 #pragma unroll
       for (int i = 0; i < V; ++i)
-        a[i] = step<sums::SECOND>(a[i], sums::around(prepared<K>(x[i], j), b[i], k));
+        a[i] = sums::around(a[i], prepared<K>(x[i], j), b[i], k, GPURED__LANES);
     });
 #pragma unroll
     for (int i = 0; i < V; ++i) a[i] = sums::placed(a[i], unit_place::first_row(c));
@@ -2316,6 +2661,172 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
         ((N *)j.partial)[s * j.segments + now.segment] = node;
     });
     now = next;
+  }
+}
+
+/* ---- Short columns that are needed twice ---- */
+
+template <int K, int LANES, int V, class T>
+GPURED__DEV void set_lanes(T (*lanes)[V]) {
+#pragma unroll
+  for (int l = 0; l < LANES; ++l)
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K>(&lanes[l][i]);
+}
+
+/* The lanes of column i to one value. */
+template <int K, int LANES, int V, class T>
+GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
+  T a[LANES];
+#pragma unroll
+  for (int l = 0; l < LANES; ++l) a[l] = lanes[l][i];
+  halves<K, T, LANES / 2>::fold(a);
+  return a[0];
+}
+
+/*
+ * At most a block of rows. A warp copies a strip of 128 bytes (256 of doubles) to shared memory,
+ * where a thread has whole columns: four bytes of each row, which are in a bank of their own. No
+ * thread tells another anything. What has been read for the second time makes room for the next
+ * strip, a quarter at a time, so that copies are under way while the warp computes.
+ */
+enum { STRIP_PARTS = 4, STRIP_WARPS = 4 };
+/* Blocks of a multiprocessor that registers allow. */
+__host__ __device__ constexpr int strips_resident(int a) { return a == GPURED__F32 ? 5 : 4; }
+__host__ __device__ constexpr int strip_bytes(int size) { return size == 8 ? 256 : 128; }
+
+/* What a warp sees of its strip. `span`: rows of a quarter, a multiple of the lanes. */
+template <int D>
+struct short_strip {
+  enum {
+    SIZE = stored<D>::SIZE,
+    BYTES = strip_bytes(SIZE),
+    V = BYTES / 32 / SIZE, /* columns of a thread */
+    ACROSS = BYTES / 16    /* threads that copy a row */
+  };
+  char *tile;
+  int span, t;
+  const char *from; /* the next strip's */
+  bool exists;
+
+  /* Strip k: its columns begin at `column` of the outer axes' `outer`. */
+  __device__ __forceinline__ void locate(const job &j, const cols &c, unsigned k, unsigned strips,
+                                         int64_t *outer, int64_t *column) {
+    const unsigned o = c.outers > 1 ? k / (unsigned)c.tiles : 0;
+    *outer = o;
+    *column = (int64_t)(k - o * (unsigned)c.tiles) * (BYTES / SIZE);
+    exists = k < strips && *column + t % ACROSS * (16 / SIZE) < c.width;
+    from = j.in + (start_of(j, *outer * c.width) + *column) * SIZE + t % ACROSS * 16 +
+           t / ACROSS * c.row_bytes;
+  }
+  /* Asks for a quarter; `from` goes from one to the next. */
+  __device__ __forceinline__ void ask(const job &j, const cols &c, int part) {
+    enum { AT_ONCE = 4, HIGH = 32 / ACROSS };
+    char *to = tile + part * span * BYTES + t * 16;
+    const int64_t step = HIGH * c.row_bytes;
+    int left = (int)j.n - part * span;
+    left = exists ? (left < span ? left : span) - t / ACROSS : 0;
+    for (int r = 0; r < span; r += AT_ONCE * HIGH, from += AT_ONCE * step)
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i)
+        if (r + i * HIGH < left) copy_16(to + (r + i * HIGH) * BYTES, from + i * step);
+    copies_commit();
+  }
+  template <class T>
+  __device__ __forceinline__ void read(int r, T *x) const {
+    const char *at = tile + r * BYTES + t * (BYTES / 32);
+#pragma unroll
+    for (int i = 0; i < V; ++i) widen<D>(((const typename stored<D>::S *)at)[i], &x[i]);
+  }
+  /* f(row, lane, x) for the rows of a quarter, in ascending order. */
+  template <class T, class F>
+  __device__ __forceinline__ void rows(const job &j, int part, const F &f) const {
+    int r = part * span;
+    const int end = r + span < (int)j.n ? r + span : (int)j.n;
+    T x[V];
+    for (; r + GPURED__LANES <= end; r += GPURED__LANES)
+#pragma unroll
+      for (int l = 0; l < GPURED__LANES; ++l) {
+        read(r + l, x);
+        f(r + l, l, x);
+      }
+    if (r >= end) return;
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES - 1; ++l)
+      if (r + l < end) {
+        read(r + l, x);
+        f(r + l, l, x);
+      }
+  }
+};
+
+/* Waits for a quarter while those behind it are on their way. */
+GPURED__DEV void strip_wait(int part) {
+  if (part == 0) copies_wait_but<3>();
+  if (part == 1) copies_wait_but<2>();
+  if (part == 2) copies_wait_but<1>();
+  if (part == 3) copies_wait_but<0>();
+  __syncwarp();
+}
+
+__host__ __device__ constexpr int lanes_of(int k) { return k == K_MAX ? 2 : GPURED__LANES; }
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
+    reduce_col_strips(const job j, const cols c) {
+  typedef typename acc<A>::T T;
+  typedef unit_sums<A, K> sums;
+  typedef short_strip<D> strip_of;
+  /* Lanes of each pass: maxima need no order. */
+  enum { FIRST_LANES = lanes_of(sums::FIRST), LANES = lanes_of(sums::SECOND), V = strip_of::V };
+  extern __shared__ __align__(128) char space[];
+  const unsigned warps = blockDim.x / 32, strips = c.outers * (unsigned)c.tiles;
+  strip_of s;
+  int64_t outer, column;
+  unsigned k = blockIdx.x * warps + threadIdx.x / 32;
+  s.t = (int)threadIdx.x % 32;
+  s.span = c.span;
+  s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES);
+  s.locate(j, c, k, strips, &outer, &column);
+  for (int part = 0; part < STRIP_PARTS; ++part) s.ask(j, c, part);
+  while (k < strips) {
+    const int64_t now_outer = outer, now_column = column + s.t * V;
+    T a[LANES][V], b[V], centre[V];
+    set_lanes<sums::FIRST, FIRST_LANES>(a);
+#pragma unroll
+    for (int part = 0; part < STRIP_PARTS; ++part) {
+      strip_wait(part);
+      s.template rows<T>(j, part, [&](int, int l, const T *x) {
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          a[l % FIRST_LANES][i] =
+              combined<sums::FIRST>(a[l % FIRST_LANES][i], prepared<K>(x[i], j));
+      });
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      centre[i] = sums::centre(fold_strip<sums::FIRST, FIRST_LANES, V>(a, i), (int)j.n);
+      b[i] = sums::base(centre[i]);
+    }
+    set_lanes<sums::SECOND, LANES>(a);
+    k += gridDim.x * warps;
+    s.locate(j, c, k, strips, &outer, &column);
+#pragma unroll 1
+    for (int part = 0; part < STRIP_PARTS; ++part) {
+      s.template rows<T>(j, part, [&](int r, int l, const T *x) {
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          a[l % LANES][i] = sums::around(a[l % LANES][i], prepared<K>(x[i], j), b[i], r, 1);
+      });
+      __syncwarp();
+      s.ask(j, c, part);
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      if (now_column + i < c.width)
+        store_result<K>(
+            j, now_outer * c.width + now_column + i,
+            sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n, 0));
   }
 }
 
@@ -4232,7 +4743,8 @@ enum {
   READ_COLS,
   READ_SHORT_COLS,
   READ_FEW_COLS,
-  READ_COL_UNITS
+  READ_COL_UNITS,
+  READ_COL_STRIPS
 };
 
 template <int A, int D, int K>
@@ -4249,7 +4761,7 @@ static const void *folding_kernel(int how, int k) {
   case K:                                                                                \
     if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
     if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
-    if (how == READ_COL_UNITS) return NULL;                                              \
+    if (how >= READ_COL_UNITS) return NULL;                                              \
     if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
     return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
   switch (k) {
@@ -4265,6 +4777,10 @@ static const void *folding_kernel(int how, int k) {
 
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
+  if (k == K_LSE && how == READ_COL_STRIPS) return (const void *)reduce_col_strips<A, D, K_LSE>;
+  if (k == K_MOMENTS && how == READ_COL_STRIPS)
+    return (const void *)reduce_col_strips<A, D, K_MOMENTS>;
+  if (k == K_ARG && how == READ_COL_STRIPS) return (const void *)reduce_col_strips<A, D, K_ARG>;
   if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
   if (k == K_MOMENTS && how == READ_COL_UNITS)
     return (const void *)reduce_col_units<A, D, K_MOMENTS>;
@@ -4367,24 +4883,38 @@ static void choose_any(const machine *m, reduction *r) {
 static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
   const int64_t vectors = r->j.n * size / 16;
+  const int lse = shares_lse(r->acc, r->dtype, r->kind);
   w->row_log2 = log2_up(blocks);
   w->width = blocks > 1 ? 16 * size : (int)vectors;
   w->width_log2 = (w->width & (w->width - 1)) == 0 ? log2_up(w->width) : -1;
-  w->mode = vectors <= 16 ? ROWS_EACH : (blocks > 1 ? ROWS_WHOLE : ROWS_SOME);
-  w->blocks = w->mode == ROWS_EACH ? TILE_VECTORS / w->width / 32 * 32
-                                   : TILE_VECTORS / w->width / (32 / size) * (32 / size);
+  w->mode = vectors <= (lse ? EACH_LSE : EACH_MOST) ? ROWS_EACH
+            : blocks > 1                            ? ROWS_WHOLE
+                                                    : ROWS_SOME;
+  w->beside = w->mode == ROWS_EACH ? 1 : lse && vectors <= 42 && vectors != 40 ? 2 : size;
+  w->turns = lse && vectors == 24;
+  w->blocks = TILE_VECTORS / w->width;
+  if (w->blocks > 32 / w->beside) w->blocks = w->blocks / (32 / w->beside) * (32 / w->beside);
   w->dense =
       (int64_t)w->width << w->row_log2 == vectors &&
       (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
   r->shared = ROWS_SHARED;
   r->blocks =
       gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
-  if (r->blocks > INT32_MAX - 1) r->blocks = INT32_MAX - 1;
 }
 
-/* Longer rows, cut into segments where there are few. */
+/* How many warps, up to `most`, leave the fewest of them idle. */
+static int row_warps(int64_t tiles, int most) {
+  int warps, best = most;
+  for (warps = most - 1; warps > 1; --warps)
+    if (gpured__ceil_div(tiles, warps) * warps < gpured__ceil_div(tiles, best) * best) best = warps;
+  return best;
+}
+
+/* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
+ * all multiprocessors end at about the same time. */
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
+  const int64_t enough = (int64_t)m->processors * (r->j.outputs > 1 ? 32 : 3);
   w->mode = ROWS_LONG;
   w->width = 16 * size;
   w->width_log2 = log2_up(w->width);
@@ -4393,16 +4923,18 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   w->tiles_log2 = ROWS_TILES_LOG2;
   while (w->tiles_log2 > 3 &&
          ((int64_t)1 << (w->tiles_log2 - 1) >= w->row_tiles ||
-          r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) <
-              (int64_t)m->processors * 3))
+          r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) < enough))
     --w->tiles_log2;
   while (w->tiles_log2 < ROWS_MOST_LOG2 &&
          gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
     ++w->tiles_log2;
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
-  r->shared =
-      LONG_SHARED + ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+  r->threads = long_warps(r->kind);
+  if (r->j.segments == 1) r->threads = row_warps(w->row_tiles, r->threads);
+  r->threads *= 32;
+  r->shared = (size_t)(r->threads / 32) * TILE_BYTES +
+              ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
@@ -4413,6 +4945,7 @@ static int choose_rows(const machine *m, reduction *r) {
   if (r->j.n * size % 16 || !aligned(r, 16, -1)) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
   memset(&r->r, 0, sizeof r->r);
+  r->threads = ROWS_WARPS * 32;
   if (r->kind == K_LSE || r->kind == K_MOMENTS) r->r.unit_log2 = blocks >= 3 ? 2 : log2_up(blocks);
   if ((int64_t)1 << log2_up(blocks) <= groups)
     choose_short_rows(r, size, blocks);
@@ -4424,7 +4957,6 @@ static int choose_rows(const machine *m, reduction *r) {
   }
   r->route = ROUTE_READ;
   r->how = r->r.mode;
-  r->threads = (r->how == ROWS_LONG ? (int)LONG_WARPS : (int)ROWS_WARPS) * 32;
   return 1;
 }
 
@@ -4486,7 +5018,6 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
   const int v = 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
   int64_t units;
-  if (r->kind == K_ARG && r->j.n < GPURED__WIDE_BLOCK) return 0; /* reduce_cols needs no units */
   if (!reading_kernel(r, READ_COL_UNITS)) return 0;
   c->deep_log2 = blocks > 2 ? 2 : log2_up(blocks);
   c->across_log2 = log2_of(UNIT_THREADS / GPURED__LANES) - c->deep_log2;
@@ -4514,6 +5045,31 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
   return 1;
 }
 
+/* Short ones: a strip to each warp, and as many warps as shared memory has room for. */
+static int choose_col_strips(const machine *m, reduction *r, int size) {
+  cols *c = &r->c;
+  const int bytes = strip_bytes(size), tile = (int)r->j.n * bytes;
+  const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
+  int64_t strips, resident;
+  if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, READ_COL_STRIPS)) return 0;
+  c->tiles = gpured__ceil_div(c->width * size, bytes);
+  strips = r->j.outputs / c->width * c->tiles;
+  if (strips > INT32_MAX / 2) return 0;
+  c->outers = (unsigned)(r->j.outputs / c->width);
+  c->span = (int)gpured__ceil_div(r->j.n, STRIP_PARTS * GPURED__LANES) * GPURED__LANES;
+  r->threads = warps * 32;
+  r->shared = (size_t)(warps * tile);
+  resident = (m->shared + 1024) / ((int)r->shared + 1024);
+  if (resident > strips_resident(r->acc) * STRIP_WARPS / warps)
+    resident = strips_resident(r->acc) * STRIP_WARPS / warps;
+  if (resident < 1) resident = 1;
+  r->blocks = gpured__ceil_div(strips, warps);
+  if (r->blocks > m->processors * resident) r->blocks = m->processors * resident;
+  r->route = ROUTE_READ;
+  r->how = READ_COL_STRIPS;
+  return 1;
+}
+
 static int choose_cols(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), v = size == 1 ? 8 : 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
@@ -4526,7 +5082,7 @@ static int choose_cols(const machine *m, reduction *r) {
   if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size))
     return 0;
   c->width = width;
-  if (r->kind >= K_ARG && choose_col_units(m, r, size)) return 1;
+  if (r->kind >= K_ARG && (choose_col_strips(m, r, size) || choose_col_units(m, r, size))) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->across_log2 = log2_up(width / v);
   if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
@@ -4543,6 +5099,7 @@ static int choose_cols(const machine *m, reduction *r) {
   r->threads = 16 << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
   r->shared = cols_free(r->acc, r->kind) ? nodes : nodes * (size_t)(c->blocks_log2 + 1);
+  if (cols_ring(r->dtype, r->kind)) r->shared += COLS_RING * COLS_ROWS * COLS_THREADS * 16;
   r->blocks = r->j.outputs / width * c->tiles * r->j.segments;
   if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
       r->shared + 1024 > (size_t)m->shared) {
@@ -4551,6 +5108,7 @@ static int choose_cols(const machine *m, reduction *r) {
   }
   r->route = ROUTE_READ;
   r->how = READ_COLS;
+  r->j.beside = 1;
   return 1;
 }
 
