@@ -3544,8 +3544,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS,
  * waited for but its own copies and tiles with lower tickets; so the lowest tile that has not shown
  * its total will, and all tiles that wait go on.
  *
- * Tiles that wait for other groups of tiles wait for the slowest copy of many, and while they do, no
- * more copies are asked for. So whoever takes a tile has the second cache read one that lies
+ * Tiles that wait for other groups of tiles wait for the slowest copy of many, and while they do,
+ * no more copies are asked for. So whoever takes a tile has the second cache read one that lies
  * STREAM_AHEAD bytes behind it: memory stays busy, and the copies that follow are short. Results
  * and what has been copied shall leave that cache first.
  *
