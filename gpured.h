@@ -1827,6 +1827,7 @@ typedef struct gpured__strip {
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
                int64_t index);
+  int64_t (*feed_floats)(gpured__state *st, const float *x, int64_t n); /* f64; NULL: no such */
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
@@ -3678,6 +3679,34 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
   }
 }
 
+#if GPURED__PASS == 64 && GPURED__WIDTH != 0
+/* Sums of floats, which become f64 in registers: whole blocks. Returns how many elements that is. */
+GPURED__FUNC int64_t GPURED__N(feed_floats)(gpured__state *st, const float *x, int64_t n) {
+  typedef float narrow __attribute__((vector_size(GPURED__W * sizeof(float))));
+  GPURED__V acc[GPURED__NV], v;
+  narrow part;
+  int64_t done = 0;
+  int r, i;
+  for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK) {
+    GPURED__UNROLL_ROWS
+    for (r = 0; r < GPURED__BLOCK; r += GPURED__LANES) {
+      GPURED__PREFETCH((const char *)(x + r) + GPURED__FAR_AHEAD);
+      GPURED__UNROLL
+      for (i = 0; i < GPURED__NV; ++i) {
+        memcpy(&part, x + r + i * GPURED__W, sizeof part);
+        v = __builtin_convertvector(part, GPURED__V);
+        acc[i] = r ? acc[i] + v : v;
+      }
+    }
+    GPURED__N(push_lanes)(GPURED__ADD, st->stack, st->count++, acc);
+  }
+  return done;
+}
+#define GPURED__FEED_FLOATS GPURED__N(feed_floats)
+#else
+#define GPURED__FEED_FLOATS NULL
+#endif
+
 /* Reduce of n contiguous elements to one number, in one call. */
 GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n,
                                            GPURED__T *out) {
@@ -5336,6 +5365,7 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
 /* ---- 10.9  The tables of this type and level ---- */
 
 static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
+                                                   GPURED__FEED_FLOATS,
                                                    GPURED__N(push),
                                                    GPURED__N(close),
                                                    GPURED__N(result),
@@ -5415,6 +5445,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__W
 #undef GPURED__V
 #undef GPURED__UV
+#undef GPURED__FEED_FLOATS
 #undef GPURED__NV
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
@@ -5716,10 +5747,18 @@ GPURED__INLINE int gpured__is_native(const gpured__plan *p) {
   return same && p->fetch == GPURED__PLAIN;
 }
 
+GPURED__INLINE int gpured__is_contiguous(const gpured__plan *p) {
+  return p->line_count == 0 || (p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1);
+}
+
 /* Can the kernel read the sequence where it lies? */
 GPURED__INLINE int gpured__is_direct(const gpured__plan *p) {
-  return gpured__is_native(p) &&
-         (p->line_count == 0 || (p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1));
+  return gpured__is_native(p) && gpured__is_contiguous(p);
+}
+
+/* Are they floats as they come, one after the other? */
+GPURED__INLINE int gpured__is_floats(const gpured__plan *p) {
+  return p->in_dtype == GPURED_F32 && p->fetch == GPURED__PLAIN && gpured__is_contiguous(p);
 }
 
 /* Elements [start, end) of one sequence into a state. */
@@ -5739,6 +5778,8 @@ GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels
     k->feed(p->kernel, st, base + start * size, w, end - start, start);
     return;
   }
+  if (k->feed_floats && p->kernel == GPURED__ADD && gpured__is_floats(p)) /* a conversion less */
+    start += k->feed_floats(st, (const float *)(const void *)(base + start * size), end - start);
   for (; start < end; start += len) {
     len = gpured__min_i64(GPURED__CHUNK, end - start);
     gpured__fetch_line(p, k, base, start, len, (char *)buffer);
