@@ -137,7 +137,7 @@ for cc in gcc clang; do
     [ "${FULL:-0}" = 1 ] && line=$(echo "$line" | sed "s/ $plain//")
     on="$cc|-fopenmp|$line" off="$cc||$line"
     if [ "${FULL:-0}" = 1 ]; then printf '%s\n' "$on" "$off"
-    elif [ $((turn % 2)) -eq 0 ]; then echo "$on"
+    elif [ $((turn % 2)) -eq 0 ] && [ "$cc${line%%|*}" != clang32 ]; then echo "$on"
     else echo "$off"; fi
   done
 done >"$scratch/columns"
