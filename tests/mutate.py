@@ -49,8 +49,9 @@ TEST_FLAGS = ['-std=c11', '-O1', '-w', '-fopenmp', '-DGPURED_NO_SIMD', '-ffp-con
 SANITIZE = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all']
 # The tests that find most for their time. The rest of the suite is for survivors.
 FAST = ['types', 'specials', 'layouts', 'reduce_columns', 'reduce_single', 'reduce_broadcast',
-        'reduce_interleaved', 'scan_in_place', 'scan_long_line', 'gemm_random', 'gemm_epilogue',
-        'gemm_several', 'gemm_batch', 'api_', 'args']
+        'reduce_interleaved', 'scan_in_place', 'scan_long_line', 'scan_sizes_large', 'scan_batch',
+        'scan_many_pieces', 'gemm_random', 'gemm_epilogue', 'gemm_several', 'gemm_batch',
+        'gemm_sizes_long', 'gemm_threads', 'api_', 'args']
 
 # What is put in the place of what. Blanks tell binary operators from the others: the layout of the
 # repository has them on both sides.

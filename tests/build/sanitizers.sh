@@ -92,9 +92,11 @@ memcheck() {
   GPURED_CPU=$1; shift
   OMP_NUM_THREADS=1 GPURED_CPU=$GPURED_CPU valgrind -q --error-exitcode=99 --leak-check=full \
     --errors-for-leak-kinds=definite "$@" >"$scratch/valgrind" 2>&1 || status=$?
-  [ "$status" -eq 99 ] || tail -n 1 "$scratch/valgrind" | grep -q '^[1-9][0-9]* passed' && return
-  grep '^==' "$scratch/valgrind"
-  return 99
+  if [ "$status" -ne 99 ] && tail -n 1 "$scratch/valgrind" | grep -q '^[1-9][0-9]* passed'; then
+    return 0
+  fi
+  cat "$scratch/valgrind"
+  return 1
 }
 
 if wants valgrind; then
