@@ -110,7 +110,8 @@ if wants valgrind; then
     for level in $(full 'scalar sse2 avx2' 'sse2 avx2'); do
       check "valgrind: vectors on $level" memcheck "$level" "$tests/golden_check"
       check "valgrind: suite on $level" memcheck "$level" "$tests/suite" \
-        $(full 'reduce scan gemm tensor args api' 'args_workspace gemm_several reduce_interleaved')
+        $(full 'reduce scan gemm tensor args api' \
+          'reduce_interleaved reduce_single reduce_ddof scan_prefix gemm_batch gemm_many alias api_r')
     done
   fi
 fi
