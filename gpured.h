@@ -8011,8 +8011,8 @@ GPURED_API const char *gpured_cpu_level(void) { return gpured__get_level()->name
 /* ============================================================================================== */
 /*
  * What a build or a machine can break without any other sign: fused products, flushed subnormals,
- * another rounding mode, NaN tests optimised away, and the order itself in each accumulator. Inputs
- * come from a small generator, expectations are hashes of bits.
+ * another rounding mode, NaN tests optimised away, signs of zero, and the order itself in each
+ * accumulator. Inputs come from a small generator, expectations are hashes of bits.
  */
 enum { GPURED__SELF_N = 1300, GPURED__SELF_OUT = 64, GPURED__SELF_ROW = 41 };
 #define GPURED__SELF_HASH_F32 0x190c998ed0e18611u

@@ -8,7 +8,8 @@ clang=${CLANG:-clang}
 profdata=${LLVM_PROFDATA:-llvm-profdata}
 cov=${LLVM_COV:-llvm-cov}
 python=${PYTHON:-python3}
-flags='-O1 -w -I. -pthread -fprofile-instr-generate'
+# Threads must not lose each other's counts: the times that a condition is false are a difference.
+flags='-O1 -w -I. -pthread -fprofile-instr-generate -fprofile-update=atomic'
 for tool in "$clang" "$profdata" "$cov" "$python"; do
   if ! command -v "$tool" >/dev/null 2>&1; then
     skip "coverage: no $tool"
