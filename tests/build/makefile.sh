@@ -46,8 +46,8 @@ else
 fi
 same 'version of the file name' "$VERSION" \
   "$(cd "$out" && ls libgpured.so.*.*.* | sed 's/libgpured.so.//')"
-for target in '\[all\]' test test-slow check-golden test-flags demo bench plots docs install install-tools \
-  uninstall clean; do
+for target in '\[all\]' test test-slow check-golden test-flags test-sanitizers demo bench plots docs install \
+  install-tools uninstall clean; do
   same "help names $target" 1 "$(mk help | grep -c -e "^make $target ")"
 done
 check 'clean' mk clean
