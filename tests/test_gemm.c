@@ -342,6 +342,8 @@ static void test_sizes_long(gpured_backend backend) {
   for (k = 0; k < 4; ++k) { /* types that are widened, in more than one piece */
     gemm_case c = plain(backend, k < 2 ? GPURED_F16 : GPURED_I8, GPURED_MAX, k % 2, 4, 3, 5000);
     check(&c);
+    c = plain(backend, k < 2 ? GPURED_F16 : GPURED_I8, GPURED_SUM, k % 2, 4, 3, 5000);
+    check(&c);
   }
 }
 
