@@ -582,6 +582,10 @@ def main():
     ONLY = sys.argv[2] if len(sys.argv) == 3 else ""
     if not os.access(PROGRAM, os.X_OK):
         sys.exit("npy_damage.py: %s cannot be run" % PROGRAM)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        # nohup and background jobs ignore them, and so would the program, which is right of it
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     for name, group in sorted(globals().items()):
         if name.startswith("test_") and ONLY in name:
             with tempfile.TemporaryDirectory() as folder:
