@@ -1827,7 +1827,7 @@ typedef struct gpured__strip {
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
                int64_t index);
-  int64_t (*feed_floats)(gpured__state *st, const float *x, int64_t n); /* f64; NULL: no such */
+  int64_t (*feed_narrow)(gpured__state *st, const void *x, int32_t dtype, int64_t n); /* or NULL */
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
@@ -3679,14 +3679,18 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
   }
 }
 
+/* Sums of a narrower type, which is widened in registers: of the first elements, as many as are
+ * whole blocks of f32 or whole vectors of integers. Returns how many that is. */
 #if GPURED__PASS == 64 && GPURED__WIDTH != 0
-/* Sums of floats, which become f64 in registers: whole blocks. Returns how many elements that is. */
-GPURED__FUNC int64_t GPURED__N(feed_floats)(gpured__state *st, const float *x, int64_t n) {
+GPURED__FUNC int64_t GPURED__N(feed_narrow)(gpured__state *st, const void *data, int32_t dtype,
+                                            int64_t n) {
   typedef float narrow __attribute__((vector_size(GPURED__W * sizeof(float))));
+  const float *x = (const float *)data;
   GPURED__V acc[GPURED__NV], v;
   narrow part;
   int64_t done = 0;
   int r, i;
+  if (dtype != GPURED_F32) return 0;
   for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK) {
     GPURED__UNROLL_ROWS
     for (r = 0; r < GPURED__BLOCK; r += GPURED__LANES) {
@@ -3702,9 +3706,62 @@ GPURED__FUNC int64_t GPURED__N(feed_floats)(gpured__state *st, const float *x, i
   }
   return done;
 }
-#define GPURED__FEED_FLOATS GPURED__N(feed_floats)
+#define GPURED__FEED_NARROW GPURED__N(feed_narrow)
+#elif GPURED__PASS == 1 && GPURED__WIDTH != 0
+/* Integers are added in any order: neighbours in one vector first, bytes in 16 bits for as long as
+ * those have room. `bias` makes signed numbers positive ones. */
+GPURED__INLINE GPURED__V GPURED__N(sum_bytes)(const char *x, int64_t vectors, uint64_t bias) {
+  const GPURED__V low = GPURED__N(splat)(0x00ff00ff00ff00ffu),
+                  pairs = GPURED__N(splat)(0x0000ffff0000ffffu),
+                  words = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
+  GPURED__V all = GPURED__N(splat)(0), few, v;
+  int64_t some;
+  for (; vectors > 0; vectors -= some) {
+    int64_t i;
+    some = gpured__min_i64(vectors, 128);
+    few = GPURED__N(splat)(0);
+    for (i = 0; i < some; ++i, x += sizeof v) {
+      memcpy(&v, x, sizeof v);
+      v ^= flip;
+      few += (v & low) + (v >> 8 & low);
+    }
+    few = (few & pairs) + (few >> 16 & pairs);
+    all += (few & words) + (few >> 32);
+  }
+  return all;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(sum_words)(const char *x, int64_t vectors, uint64_t bias) {
+  const GPURED__V low = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
+  GPURED__V all = GPURED__N(splat)(0), v;
+  for (; vectors > 0; --vectors, x += sizeof v) {
+    memcpy(&v, x, sizeof v);
+    v ^= flip;
+    all += (v & low) + (v >> 32);
+  }
+  return all;
+}
+
+GPURED__FUNC int64_t GPURED__N(feed_narrow)(gpured__state *st, const void *x, int32_t dtype,
+                                            int64_t n) {
+  const int64_t size = (int64_t)gpured__dtype_size(dtype);
+  const int64_t vectors = n * size / (int64_t)sizeof(GPURED__V);
+  const int64_t done = vectors * (int64_t)sizeof(GPURED__V) / size;
+  const uint64_t least = dtype == GPURED_I8 ? 0x80u : dtype == GPURED_I32 ? 0x80000000u : 0;
+  GPURED__V acc[GPURED__NV];
+  GPURED__T lanes[GPURED__LANES] = {0};
+  if (dtype < GPURED_I8 || dtype > GPURED_U32 || done == 0) return 0;
+  GPURED__N(store)
+  (lanes, size == 1 ? GPURED__N(sum_bytes)((const char *)x, vectors, least * 0x0101010101010101u)
+                    : GPURED__N(sum_words)((const char *)x, vectors, least * 0x0000000100000001u));
+  lanes[0] -= least * (uint64_t)done;
+  GPURED__N(load_row)(acc, lanes);
+  GPURED__N(push_lanes)(GPURED__ADD, st->stack, st->count++, acc);
+  return done;
+}
+#define GPURED__FEED_NARROW GPURED__N(feed_narrow)
 #else
-#define GPURED__FEED_FLOATS NULL
+#define GPURED__FEED_NARROW NULL
 #endif
 
 /* Reduce of n contiguous elements to one number, in one call. */
@@ -5365,7 +5422,7 @@ GPURED__FUNC void GPURED__N(put)(void *dst, int32_t dtype, int64_t stride, const
 /* ---- 10.9  The tables of this type and level ---- */
 
 static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
-                                                   GPURED__FEED_FLOATS,
+                                                   GPURED__FEED_NARROW,
                                                    GPURED__N(push),
                                                    GPURED__N(close),
                                                    GPURED__N(result),
@@ -5445,7 +5502,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__W
 #undef GPURED__V
 #undef GPURED__UV
-#undef GPURED__FEED_FLOATS
+#undef GPURED__FEED_NARROW
 #undef GPURED__NV
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
@@ -5756,11 +5813,6 @@ GPURED__INLINE int gpured__is_direct(const gpured__plan *p) {
   return gpured__is_native(p) && gpured__is_contiguous(p);
 }
 
-/* Are they floats as they come, one after the other? */
-GPURED__INLINE int gpured__is_floats(const gpured__plan *p) {
-  return p->in_dtype == GPURED_F32 && p->fetch == GPURED__PLAIN && gpured__is_contiguous(p);
-}
-
 /* Elements [start, end) of one sequence into a state. */
 GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels *k,
                                     int64_t sequence, int64_t start, int64_t end,
@@ -5778,8 +5830,9 @@ GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels
     k->feed(p->kernel, st, base + start * size, w, end - start, start);
     return;
   }
-  if (k->feed_floats && p->kernel == GPURED__ADD && gpured__is_floats(p)) /* a conversion less */
-    start += k->feed_floats(st, (const float *)(const void *)(base + start * size), end - start);
+  if (k->feed_narrow && p->kernel == GPURED__ADD && p->fetch == GPURED__PLAIN &&
+      gpured__is_contiguous(p)) /* a buffer less */
+    start += k->feed_narrow(st, base + start * size, p->in_dtype, end - start);
   for (; start < end; start += len) {
     len = gpured__min_i64(GPURED__CHUNK, end - start);
     gpured__fetch_line(p, k, base, start, len, (char *)buffer);

@@ -145,6 +145,27 @@ static void test_ddof(gpured_backend backend) {
     }
 }
 
+/* Integers as large and as small as there are, so many that sums of a few bits would overflow. */
+static void test_full_integers(gpured_backend backend) {
+  static const int dtypes[] = {GPURED_I8, GPURED_U8, GPURED_I32, GPURED_U32};
+  static const int bytes[] = {0xff, 0x80, 0x7f, 0};
+  static const int64_t n = 70001;
+  int i, j;
+  int64_t k;
+  for (i = 0; i < COUNT(dtypes); ++i)
+    for (j = 0; j < COUNT(bytes); ++j) {
+      box in = box_filled(dtypes[i], 1, &n, LAYOUT_C, OR_UNIFORM, 5);
+      reduce_case c = {backend, GPURED_SUM, &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+      unsigned char *x = (unsigned char *)in.t.data;
+      size_t size = gpured_dtype_size((gpured_dtype)dtypes[i]);
+      memset(x, bytes[j], (size_t)n * size);
+      for (k = 0; size == 4 && bytes[j] == 0x80 && k < n; ++k)
+        ((uint32_t *)in.t.data)[k] = 1u << 31;
+      check(&c);
+      box_free(&in);
+    }
+}
+
 /* ---- every size ------------------------------------------------------------------------------ */
 
 /* Around the lanes, the block, the blocks of 1024, and the levels of the tree. */
@@ -485,6 +506,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_example_logsumexp", test_example_logsumexp, 0},
                                   {"reduce_types", test_types, 0},
                                   {"reduce_ddof", test_ddof, 0},
+                                  {"reduce_full_integers", test_full_integers, 0},
                                   {"reduce_sizes", test_sizes, 0},
                                   {"reduce_sizes_large", test_sizes_large, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
