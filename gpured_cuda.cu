@@ -319,6 +319,14 @@ GPURED__STORED(GPURED_I64, int64_t, 8)
 GPURED__STORED(GPURED_U64, uint64_t, 8)
 #undef GPURED__STORED
 
+/* The cases of a switch over a number that the compiler shall know. */
+#define GPURED__ONE_TO_15(CASE) \
+  CASE(1)                       \
+  CASE(2)                       \
+  CASE(3)                       \
+  CASE(4)                       \
+  CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14) CASE(15)
+
 /* The cases of a switch over the dtype that is known at run time. */
 #define GPURED__EVERY_DTYPE(CASE) \
   CASE(GPURED_F32)                \
@@ -567,6 +575,26 @@ template <class T>
 GPURED__DEV bool beats(T b, T a) {
   if (is_nan(a)) return false;
   return is_nan(b) || less(a, b);
+}
+
+/* An element that comes later takes the place of the best one where it beats it. Both tests are
+ * comparisons: taken apart into bits they would be three times as many instructions. */
+GPURED__DEV void keep_best(float y, int at, float *v, int *where) {
+  asm("{ .reg .pred p, q; setp.num.f32 q, %0, %0; setp.gtu.and.f32 p, %2, %0, q;"
+      " selp.f32 %0, %2, %0, p; selp.s32 %1, %3, %1, p; }"
+      : "+f"(*v), "+r"(*where)
+      : "f"(y), "r"(at));
+}
+GPURED__DEV void keep_best(double y, int at, double *v, int *where) {
+  asm("{ .reg .pred p, q; setp.num.f64 q, %0, %0; setp.gtu.and.f64 p, %2, %0, q;"
+      " selp.f64 %0, %2, %0, p; selp.s32 %1, %3, %1, p; }"
+      : "+d"(*v), "+r"(*where)
+      : "d"(y), "r"(at));
+}
+GPURED__DEV void keep_best(uint64_t y, int at, uint64_t *v, int *where) {
+  const bool better = y > *v;
+  *v = better ? y : *v;
+  *where = better ? at : *where;
 }
 
 template <int K, class T>
@@ -885,7 +913,7 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
  */
 enum { FINISH_MOST = 4096 };
 /* Lanes of folds are many and small; other nodes need registers. */
-__host__ __device__ constexpr int finish_threads(int k) { return k >= K_ARG ? 512 : 1024; }
+__host__ __device__ constexpr int finish_threads(int lanes) { return lanes == 1 ? 512 : 1024; }
 
 /* Where the device can, the second launch begins while the first one ends, and waits here for its
  * memory. */
@@ -900,40 +928,54 @@ GPURED__DEV void let_next_launch() {
 #endif
 }
 
-template <int A, int K>
-static __global__ void __launch_bounds__(finish_threads(K))
+/* The tree over up to 16 nodes; the largest ones come in halves, for the sake of registers. */
+template <int K, class N>
+GPURED__DEV N sixteen_nodes(const N *node, int64_t step, int count) {
+  enum { AT_ONCE = sizeof(N) > 16 ? 8 : 16 };
+  N all, x[AT_ONCE];
+  set_neutral<K>(&all);
+#pragma unroll 1
+  for (int first_node = 0; first_node < 16; first_node += AT_ONCE) {
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i, node += step) {
+      set_neutral<K>(&x[i]);
+      if (first_node + i < count) x[i] = *node;
+    }
+#pragma unroll
+    for (int d = 1; d < AT_ONCE; d *= 2)
+#pragma unroll
+      for (int i = 0; i + d < AT_ONCE; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
+    all = first_node ? combined<K>(all, x[0]) : x[0];
+  }
+  return all;
+}
+
+template <int A, int K, int LANES = kind<A, K>::LANES>
+static __global__ void __launch_bounds__(finish_threads(LANES))
     reduce_finish(const job j, const int slots_log2) {
   typedef typename kind<A, K>::N N;
-  enum { LANES = kind<A, K>::LANES, SLOTS_MOST = finish_threads(K) / LANES };
+  enum { SLOTS_MOST = finish_threads(LANES) / LANES };
+  let_next_launch();
   after_launch_before();
   __shared__ N shared[(SLOTS_MOST > FINISH_MOST / 16 ? SLOTS_MOST : FINISH_MOST / 16) * LANES];
   const int all_slots = (int)blockDim.x / LANES;
-  const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
-  const int slots = 1 << slots_log2, mine = slot & (slots - 1); /* slots: for each sequence */
-  const int64_t per_block = all_slots >> slots_log2;
-  for (int64_t first_s = blockIdx.x * per_block; first_s < j.outputs;
-       first_s += gridDim.x * per_block) {
+  const int lane = (int)threadIdx.x % LANES, slots = 1 << slots_log2; /* slots: for a sequence */
+  const int per_block = all_slots >> slots_log2;
+  int slot = (int)threadIdx.x / LANES;
+  if (j.beside) slot = slot % per_block * slots + slot / per_block; /* neighbours read as such */
+  const int mine = slot & (slots - 1);
+  for (int64_t first_s = (int64_t)blockIdx.x * per_block; first_s < j.outputs;
+       first_s += (int64_t)gridDim.x * per_block) {
     const int64_t s = first_s + (slot >> slots_log2);
-    const bool beside = K < K_LSE && j.beside;
-    const N *nodes = (const N *)j.partial + s * (beside ? 1 : j.segments) * LANES + lane;
-    const int64_t step = (beside ? j.outputs : 1) * LANES;
+    const N *nodes = (const N *)j.partial + s * (j.beside ? 1 : j.segments) * LANES + lane;
+    const int64_t step = (j.beside ? j.outputs : 1) * LANES;
     int64_t passes = (j.segments + slots * 16 - 1) / (slots * 16);
     for (int64_t pass = 0; pass < passes; ++pass) {
       const int64_t at = (pass * slots + mine) * 16;
       const int count = s < j.outputs ? (int)min(j.segments - at, (int64_t)16) : 0;
-      const N *node = nodes + at * step;
-      N x[16];
-#pragma unroll
-      for (int i = 0; i < 16; ++i, node += step) {
-        set_neutral<K>(&x[i]);
-        if (i < count) x[i] = *node;
-      }
-#pragma unroll
-      for (int d = 1; d < 16; d *= 2)
-#pragma unroll
-        for (int i = 0; i + d < 16; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
+      /* passes > 1 only if slots are all */
       shared[(pass * all_slots + slot) * LANES + lane] =
-          x[0]; /* passes > 1 only if slots are all */
+          sixteen_nodes<K>(nodes + at * step, step, count);
     }
     __syncthreads();
     int64_t have = passes * slots;
@@ -946,8 +988,10 @@ static __global__ void __launch_bounds__(finish_threads(K))
     }
     if (mine == 0 && s < j.outputs) {
       const int group = (int)threadIdx.x % 32 / 16;
-      finish_half<K>(j, s, shared[slot * LANES + lane], lane,
-                     LANES == 16 ? 0xffffu << (group * 16) : 0);
+      if (LANES == 1)
+        store_result<K>(j, s, shared[slot]);
+      else
+        finish_half<K>(j, s, shared[slot * LANES + lane], lane, 0xffffu << (group * 16));
     }
     __syncthreads();
   }
@@ -1902,21 +1946,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
 #define GPURED__CASE(WIDTH) \
   case WIDTH:               \
     return rows_of_tile<A, D, K, MODE, WIDTH * EVERY>(j, w, row, stage, t);
-      GPURED__CASE(1)
-      GPURED__CASE(2)
-      GPURED__CASE(3)
-      GPURED__CASE(4)
-      GPURED__CASE(5)
-      GPURED__CASE(6)
-      GPURED__CASE(7)
-      GPURED__CASE(8)
-      GPURED__CASE(9)
-      GPURED__CASE(10)
-      GPURED__CASE(11)
-      GPURED__CASE(12)
-      GPURED__CASE(13)
-      GPURED__CASE(14)
-      GPURED__CASE(15)
+      GPURED__ONE_TO_15(GPURED__CASE)
       GPURED__CASE(16)
       GPURED__CASE(17)
       GPURED__CASE(18)
@@ -1943,13 +1973,13 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Neighbouring sequences lie side by side in memory. A thread reads 16 bytes of V columns at a time
  * and has one lane of them, the rows l, l + 16, ... of each block; a block of threads is `across`
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
- * COLS_SHORT elements) are read whole by one thread for V columns.
+ * COLS_SHORT elements) are read whole by one thread for V columns. Where the order is free, a
+ * segment's node is one value and not 16 lanes.
  */
 enum {
   COLS_THREADS = 256,
   COLS_ACROSS_LOG2 = 4,
   COLS_MOST_LOG2 = 5, /* few segments: their nodes cost more to write than bytes to read */
-  COLS_BATCH = 16,
   COLS_SHORT = 64,
   SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
   COLS_FEW = 8
@@ -1962,6 +1992,7 @@ struct cols {
   int deep_log2;            /* threads along a segment */
   int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
+  int eights;               /* elements of a byte: strips are copied by 8 bytes */
   int packed;               /* short ones: 16 bytes of results lie together */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
@@ -1972,10 +2003,11 @@ struct cols {
 __host__ __device__ constexpr bool cols_free(int a, int k) {
   return a == GPURED__U64 || k == K_MAX || k == K_ARG;
 }
+__host__ __device__ constexpr bool is_byte(int d) { return d == GPURED_I8 || d == GPURED_U8; }
 
 template <int D>
 struct strip {
-  enum { SIZE = stored<D>::SIZE, V = SIZE == 1 ? 8 : 16 / SIZE, BYTES = V * SIZE };
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
 };
 
 /* 2 to 16 bytes in one load. */
@@ -2001,17 +2033,29 @@ GPURED__DEV uint4 load_strip(const char *p, int bytes) {
  * room for, all the time, whatever the registers hold.
  */
 enum { COLS_RING = 3, COLS_ROWS = 4 };
+enum { COLS_RING_BYTES = COLS_RING * COLS_ROWS * COLS_THREADS * 16 };
+template <int BYTES>
 struct column_ring {
   char *mine;
   const char *next;
   int64_t step;
   int left, at;
+  int eights; /* of a strip of bytes that is copied by 8; otherwise 0 */
 
+  /* One test for all rows: branches around each copy cost more than the copy. */
   __device__ __forceinline__ void ask() {
     char *to = mine + at * COLS_ROWS * COLS_THREADS * 16;
+    if (BYTES && eights) {
+#pragma unroll 1
+      for (int k = 0; k < COLS_ROWS && k < left; ++k) {
+        copy_some<8>(to + k * COLS_THREADS * 16, next + k * step);
+        if (eights > 1) copy_some<8>(to + k * COLS_THREADS * 16 + 8, next + k * step + 8);
+      }
+    } else {
 #pragma unroll
-    for (int k = 0; k < COLS_ROWS; ++k)
-      if (k < left) copy_16(to + k * COLS_THREADS * 16, next + k * step);
+      for (int k = 0; k < COLS_ROWS; ++k)
+        if (k < left) copy_16(to + k * COLS_THREADS * 16, next + k * step);
+    }
     copies_commit();
     next += COLS_ROWS * step;
     left -= COLS_ROWS;
@@ -2034,14 +2078,10 @@ struct column_ring {
     at = at + 1 < COLS_RING ? at + 1 : 0;
   }
 };
-/* Strips of 16 bytes go through the ring; indices need the registers. */
-__host__ __device__ constexpr bool cols_ring(int d, int k) {
-  return k != K_ARG && d != GPURED_I8 && d != GPURED_U8;
-}
 
 /* The next block of V columns, `rows` rows of the thread's that are left, into their lanes. */
 template <int D, int K, class T>
-GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
+GPURED__DEV void ring_lanes(const job &j, column_ring<0> &ring, int rows, T *a) {
   enum { V = strip<D>::V };
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
@@ -2063,94 +2103,205 @@ GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
   }
 }
 
-/* Rows first, first + 16, ... < end of V columns into their lanes. */
-template <int A, int D, int K>
-struct column_lanes {
+/* f(k, raw) for each row k of a thread, in order. */
+template <int BYTES, class F>
+GPURED__DEV void ring_rows(column_ring<BYTES> &ring, int rows, const F &f) {
+#pragma unroll 1
+  for (int row = 0; row < rows; row += COLS_ROWS) {
+    uint4 raw[COLS_ROWS];
+    ring.take(raw);
+#pragma unroll
+    for (int b = 0; b < COLS_ROWS; ++b) {
+      if (row + b >= rows) break;
+      f(row + b, raw[b]);
+    }
+  }
+}
+
+enum { SEGMENT_TREE, SEGMENT_FREE, SEGMENT_BEST, SEGMENT_BYTES };
+__host__ __device__ constexpr int segment_way(int a, int d, int k) {
+  return is_byte(d) && k != K_MUL ? SEGMENT_BYTES
+         : k == K_ARG             ? SEGMENT_BEST
+         : cols_free(a, k)        ? SEGMENT_FREE
+                                  : SEGMENT_TREE;
+}
+
+/* A thread's rows of a segment of V columns: put(i, node) of each after all threads have read
+ * theirs. Stacks are [level][i][thread]. */
+template <int A, int D, int K, int WAY>
+struct column_segment {
   typedef typename acc<A>::T T;
-  typedef T N;
   enum { V = strip<D>::V };
-  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
-                        N *a) {
+  template <class F>
+  GPURED__DEV void run(const job &j, const cols &c, int64_t from, int, int rows,
+                       column_ring<0> &ring, T *stack, const F &put) {
+    const int threads = (int)blockDim.x;
+    int64_t count = 0;
+    T a[V];
+    if (rows <= 0) from = j.n;
+    for (; count < 1 << c.blocks_log2 && (from + count) * GPURED__BLOCK < j.n; ++count) {
+      ring_lanes<D, K>(j, ring, rows - (int)count * GPURED__LANES, a);
+#pragma unroll
+      for (int i = 0; i < V; ++i) push<K>(stack + i * threads, V * threads, count, a[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = closed<K>(stack + i * threads, V * threads, count);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < V; ++i) put(i, a[i]);
+  }
+};
+
+template <int A, int D, int K>
+struct column_segment<A, D, K, SEGMENT_FREE> {
+  typedef typename acc<A>::T T;
+  enum { V = strip<D>::V };
+  template <class F>
+  GPURED__DEV void run(const job &j, const cols &, int64_t, int, int rows,
+                       column_ring<is_byte(D)> &ring, T *, const F &put) {
+    T a[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+    ring_rows(ring, rows, [&](int, const uint4 &raw) {
+      T x[V];
+      unpack<D, T, V>(raw, x, j.how);
 #pragma unroll
-    for (int half = 0; half < GPURED__LANES / COLS_BATCH; ++half) {
-      uint4 raw[COLS_BATCH];
+      for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
+    });
+    __syncthreads();
 #pragma unroll
-      for (int b = 0; b < COLS_BATCH; ++b)
-        if (row + b * GPURED__LANES < end)
-          raw[b] = load_strip(base + (row + b * GPURED__LANES) * c.row_bytes, strip<D>::BYTES);
-#pragma unroll
-      for (int b = 0; b < COLS_BATCH; ++b) {
-        T x[V];
-        if (row + b * GPURED__LANES >= end) break;
-        unpack<D, T, V>(raw[b], x, j.how);
-#pragma unroll
-        for (int i = 0; i < V; ++i) {
-          T y = prepared<K>(x[i], j);
-          a[i] = half + b == 0 ? first<K>(y) : step<K>(a[i], y);
-        }
-      }
-      row += COLS_BATCH * GPURED__LANES;
-    }
+    for (int i = 0; i < V; ++i) put(i, a[i]);
   }
 };
+
+/* Indices: which of the thread's rows is the best one is a short number, and blocks do not matter,
+ * since the thread's rows are 16 apart from the first to the last. */
+GPURED__DEV int64_t index_of_row(int64_t from, int lane, int row) {
+  return from * GPURED__BLOCK + lane + (int64_t)row * GPURED__LANES;
+}
 
 template <int A, int D>
-struct column_lanes<A, D, K_ARG> {
+struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
   typedef typename acc<A>::T T;
-  typedef arg_node<T> N;
   enum { V = strip<D>::V };
-  enum { BATCH = COLS_BATCH / 2 }; /* nodes need registers */
-  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
-                        N *a) {
-    int at[V]; /* short, unlike a node's index */
-    const int64_t left = (end - row + GPURED__LANES - 1) / GPURED__LANES;
-    const int rows = left < GPURED__LANES ? (int)left : (int)GPURED__LANES;
-    const char *from = base + row * c.row_bytes;
-    const int64_t step = GPURED__LANES * c.row_bytes;
+  template <class F>
+  GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
+                       column_ring<0> &ring, arg_node<T> *, const F &put) {
+    T best[V];
+    int at[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      a[i].v = lowest(T());
+      best[i] = lowest(T());
       at[i] = 0;
     }
-#pragma unroll 1
-    for (int first = 0; first < rows; first += BATCH, from += BATCH * step) {
-      uint4 raw[BATCH];
+    ring_rows(ring, rows, [&](int row, const uint4 &raw) {
+      T x[V];
+      unpack<D, T, V>(raw, x, j.how);
 #pragma unroll
-      for (int b = 0; b < BATCH; ++b)
-        if (first + b < rows) raw[b] = load_strip(from + b * step, strip<D>::BYTES);
+      for (int i = 0; i < V; ++i) keep_best(prepared<K_ARG>(x[i], j), row, &best[i], &at[i]);
+    });
+    __syncthreads();
 #pragma unroll
-      for (int b = 0; b < BATCH; ++b) {
-        T x[V];
-        if (first + b >= rows) break;
-        unpack<D, T, V>(raw[b], x, j.how);
-#pragma unroll
-        for (int i = 0; i < V; ++i) {
-          const T y = prepared<K_ARG>(x[i], j);
-          if (!beats(y, a[i].v)) continue;
-          a[i].v = y;
-          at[i] = first + b;
-        }
-      }
+    for (int i = 0; i < V; ++i) {
+      arg_node<T> x;
+      x.v = best[i];
+      x.i = rows > 0 ? index_of_row(from, lane, at[i]) : INT64_MAX;
+      put(i, x);
     }
-#pragma unroll
-    for (int i = 0; i < V; ++i) a[i].i = rows > 0 ? row + at[i] * GPURED__LANES : INT64_MAX;
   }
 };
 
-template <int A, int D, int K, int RING>
-struct column_feed {
-  GPURED__DEV void feed(const job &j, const cols &, const char *, int64_t, int64_t,
-                        column_ring &ring, int rows, typename kind<A, K>::N *a) {
-    ring_lanes<D, K>(j, ring, rows, a);
+/*
+ * Elements of a byte. At the speed of memory there is time for three instructions of the integer
+ * pipe for each, and 64 bits take more than that; but a thread has few rows, whose sums fit 32
+ * bits. Four bytes at a time are made unsigned ones of the same order, and what was done to them
+ * is undone in the nodes.
+ */
+template <int D>
+struct byte_rows {
+  uint32_t mask; /* of a byte, four times */
+  int how;
+
+  __device__ __forceinline__ byte_rows(const job &j, int k) {
+    const bool negative = D == GPURED_I8 && j.how != GPURED__ABS && j.how != GPURED__NONZERO;
+    how = j.how;
+    mask = negative ? 0x80808080u : 0;
+    if (k == K_MAX || k == K_ARG) mask ^= ((uint32_t)j.flip & 0xffu) * 0x01010101u;
+  }
+  __device__ __forceinline__ void change(uint32_t *word) const {
+    if (how == GPURED__NONZERO)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        word[i] = (((word[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word[i]) >> 7 & 0x01010101u;
+    if (D == GPURED_I8 && how == GPURED__ABS)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        word[i] = (word[i] ^ (word[i] >> 7 & 0x01010101u) * 0xffu) + (word[i] >> 7 & 0x01010101u);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) word[i] ^= mask;
+  }
+  /* The element that a changed byte came from, as widen() and adjust() leave it. */
+  __device__ __forceinline__ uint64_t element(uint32_t byte) const {
+    byte ^= mask & 0xffu;
+    return D == GPURED_I8 && how != GPURED__ABS && how != GPURED__NONZERO
+               ? (uint64_t)(int64_t)(int8_t)byte
+               : byte;
   }
 };
+
+/* Byte b of a changed word to what is kept of its column. Squares are of the word as it came. */
+template <int D, int K>
+GPURED__DEV uint32_t byte_step(uint32_t a, uint32_t word, int b, int row) {
+  const uint32_t only = (uint32_t)(K == K_SQUARE ? 0xff : 1) << 8 * b;
+  if (K == K_ADD) return __dp4a(word, only, a);
+  if (K == K_SQUARE && D == GPURED_I8)
+    return (uint32_t)__dp4a((int)(word & only), (int)word, (int)a);
+  if (K == K_SQUARE) return __dp4a(word & only, word, a);
+  /* the greatest byte, and for indices of those the first row: the greatest of 0xffff - row */
+  const uint32_t x =
+      K == K_MAX ? __byte_perm(word, 0, 0x4440u + (unsigned)b)
+                 : __byte_perm(word, 0xffffu - (uint32_t)row, 0x0654u + ((unsigned)b << 12));
+  return a > x ? a : x;
+}
+
+template <int D, int K>
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int rows,
+                           int64_t, int, uint64_t *a) {
+  if (K == K_ADD) *a = (uint64_t)((int64_t)kept - (int64_t)rows * (int64_t)(bytes.mask & 0xffu));
+  if (K == K_SQUARE) *a = kept;
+  if (K == K_MAX) *a = prepared<K_MAX>(bytes.element(kept), j);
+}
+template <int D, int K>
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int,
+                           int64_t from, int lane, arg_node<uint64_t> *a) {
+  a->v = prepared<K_ARG>(bytes.element(kept >> 24), j);
+  a->i = index_of_row(from, lane, (int)(0xffffu - (kept & 0xffffu)));
+}
+
 template <int A, int D, int K>
-struct column_feed<A, D, K, 0> {
-  GPURED__DEV void feed(const job &j, const cols &c, const char *base, int64_t row, int64_t end,
-                        column_ring &, int, typename kind<A, K>::N *a) {
-    column_lanes<A, D, K>::feed(j, c, base, row, end, a);
+struct column_segment<A, D, K, SEGMENT_BYTES> {
+  typedef typename kind<A, K>::N N;
+  template <class F>
+  GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
+                       column_ring<1> &ring, N *, const F &put) {
+    const byte_rows<D> bytes(j, K);
+    uint32_t kept[16];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) kept[i] = 0;
+    ring_rows(ring, rows, [&](int row, const uint4 &raw) {
+      uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+      if (K != K_SQUARE) bytes.change(word);
+#pragma unroll
+      for (int i = 0; i < 16; ++i) kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, row);
+    });
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      N x;
+      set_neutral<K>(&x);
+      if (rows > 0) byte_node<D, K>(j, bytes, kept[i], rows, from, lane, &x);
+      put(i, x);
+    }
   }
 };
 
@@ -2165,14 +2316,14 @@ GPURED__DEV N fold_column(N *lane, int step) {
 }
 
 template <int A, int D, int K>
-static __global__ void __launch_bounds__(COLS_THREADS, cols_ring(D, K) ? 3 : 2)
+static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL ? 2 : 3)
     reduce_cols(const job j, const cols c) {
   typedef typename kind<A, K>::N N;
-  enum { V = strip<D>::V, LANES = kind<A, K>::LANES, FREE = cols_free(A, K) };
+  enum { V = strip<D>::V, FREE = cols_free(A, K), WAY = segment_way(A, D, K) };
   extern __shared__ __align__(128) char space[];
-  enum { RING = cols_ring(D, K) };
-  /* [level][i][thread] while feeding, then [deep][lane][column] */
-  char *nodes = space + RING * COLS_RING * COLS_ROWS * COLS_THREADS * 16;
+  /* [level][i][thread] while feeding, then [deep][lane][column], where the ring was if nothing is
+   * kept while feeding */
+  char *nodes = space + (FREE ? 0 : COLS_RING_BYTES);
   N *mine = (N *)nodes + threadIdx.x;
   const int across = 1 << c.across_log2, tx = (int)threadIdx.x & (across - 1);
   const int lane = (int)threadIdx.x >> c.across_log2 & 15;
@@ -2182,39 +2333,18 @@ static __global__ void __launch_bounds__(COLS_THREADS, cols_ring(D, K) ? 3 : 2)
   const int64_t outer = k / c.tiles / j.segments, col = (tile * across + tx) * V;
   const char *base = j.in + (start_of(j, outer * c.width) + col) * strip<D>::SIZE;
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
-  N a[V], run[V];
-  int64_t count = 0;
   const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
   const int elements = col >= c.width || all < 0 ? 0 : (int)(all < most ? all : most);
   const int rows = (elements + GPURED__LANES - 1 - lane) / GPURED__LANES;
-  column_ring ring;
-  if (RING)
-    ring.start(space + threadIdx.x * 16, base + (from * GPURED__BLOCK + lane) * c.row_bytes, rows,
-               GPURED__LANES * c.row_bytes);
-#pragma unroll
-  for (int i = 0; i < V; ++i) set_neutral<K>(&run[i]);
-  if (elements > 0)
-    for (; count < 1 << c.blocks_log2; ++count) {
-      int64_t begin = (from + count) * GPURED__BLOCK, end = begin + GPURED__BLOCK;
-      if (begin >= j.n) break;
-      column_feed<A, D, K, RING>::feed(j, c, base, begin + lane, end < j.n ? end : j.n, ring,
-                                       rows - (int)count * GPURED__LANES, a);
-#pragma unroll
-      for (int i = 0; i < V; ++i) {
-        if (FREE)
-          run[i] = combined<K>(run[i], a[i]);
-        else
-          push<K>(mine + i * threads, V * threads, count, a[i]);
-      }
-    }
-#pragma unroll
-  for (int i = 0; i < V; ++i)
-    a[i] = FREE ? run[i] : closed<K>(mine + i * threads, V * threads, count);
-  __syncthreads();
+  column_ring<is_byte(D)> ring;
+  ring.eights = c.eights ? (c.width - col < 16 ? 1 : 2) : 0;
+  ring.start(space + threadIdx.x * 16, base + (from * GPURED__BLOCK + lane) * c.row_bytes, rows,
+             GPURED__LANES * c.row_bytes);
   N *grid = (N *)nodes;
   const int columns = across * V, layer = 16 * columns;
-#pragma unroll
-  for (int i = 0; i < V; ++i) grid[deep * layer + lane * columns + tx * V + i] = a[i];
+  N *own = grid + deep * layer + lane * columns + tx * V;
+  column_segment<A, D, K, WAY>::run(j, c, from, lane, rows, ring, mine,
+                                    [&](int i, const N &x) { own[i] = x; });
   __syncthreads();
   for (int d = 1; d < depth; d *= 2) {
     for (int e = (int)threadIdx.x; e < depth / (2 * d) * layer; e += threads) {
@@ -2224,7 +2354,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, cols_ring(D, K) ? 3 : 2)
     __syncthreads();
   }
   const int64_t first_col = tile * columns;
-  if (j.segments == 1 || LANES == 1) {
+  if (j.segments == 1 || FREE) {
     for (int e = (int)threadIdx.x; e < columns; e += threads) {
       if (first_col + e >= c.width) break;
       int64_t s = outer * c.width + first_col + e;
@@ -2407,17 +2537,21 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
 /* ---- Columns that are needed twice ---- */
 /*
  * A unit of up to 1024 rows is needed twice, for its maximum or mean and then for what is summed
- * around it, or where the maximum is. A thread has one lane of one block, 16 bytes across: it
- * copies those itself into a ring in shared memory, from where they go to its registers, and asks
- * at once for what lies a ring ahead, half a unit more than the next one; so memory is busy all the
- * time. Strips are 128 bytes wide; narrower ones cost the second cache more than it has. What
- * threads tell each other are lanes, once for each of the two.
+ * around it. A thread has one lane of one block, 16 bytes across: it copies those itself into a
+ * ring in shared memory, from where they go to its registers, and asks at once for what lies a ring
+ * ahead, half a unit more than the next one; so memory is busy all the time. Strips are 128 bytes
+ * wide; narrower ones cost the second cache more than it has. What threads tell each other are
+ * lanes, once for each of the two. A unit is ended by a thread for each column.
  */
 enum {
   UNIT_THREADS = 512,
   UNIT_ROWS = 16, /* of a thread */
   UNIT_HALF = UNIT_ROWS / 2,
-  UNIT_RING = 3 /* halves of units */
+  UNIT_RING = 3, /* halves of units */
+  /* Segments are longer, for fewer nodes, where each block of threads still has so many of them
+   * that an uneven end is a hundredth of the time. */
+  UNIT_TURNS = 100,
+  UNIT_MOST_LOG2 = 2
 };
 
 /* Which unit a block of threads has: the count-th of a segment of a strip of columns. */
@@ -2474,6 +2608,9 @@ struct unit_place {
         segment -= (unsigned)j.segments;
         ++outer;
       }
+    } else if (j.n - begin(c) >= GPURED__BLOCK << c.deep_log2) { /* as many rows, below */
+      from += ((int64_t)GPURED__BLOCK << c.deep_log2) * c.row_bytes;
+      return;
     }
     rows = 0;
     if (exists(c)) settle(j, c, v, bytes);
@@ -2525,12 +2662,12 @@ GPURED__DEV void unit_rows(const uint4 *raw, int rows, const F &f) {
   }
 }
 
-/* Every thread gives V lanes; g(column, x) has a column's result in its first of 16 threads. Lanes
- * lie so that 16 threads which read one column meet few banks twice. */
+/* Every thread gives a lane of V columns; g(column, lane, x) has the lane of a column over all
+ * blocks. They lie so that 16 threads which read one column meet few banks twice. */
 template <int K, class T, int V, class G>
-GPURED__DEV void unit_fold(const cols &c, T *lanes, const T *a, const G &g) {
-  const int t = (int)threadIdx.x, last = (1 << c.across_log2) - 1, columns = V << c.across_log2;
-  const int high = t >> c.across_log2, turned = (t ^ high % GPURED__LANES / 2) & last;
+GPURED__DEV void strip_lanes(int across_log2, int deep_log2, T *lanes, const T *a, const G &g) {
+  const int t = (int)threadIdx.x, last = (1 << across_log2) - 1, columns = V << across_log2;
+  const int high = t >> across_log2, turned = (t ^ high % GPURED__LANES / 2) & last;
 #pragma unroll
   for (int i = 0; i < V; ++i) lanes[high * columns + turned * V + i] = a[i];
   __syncthreads();
@@ -2538,10 +2675,16 @@ GPURED__DEV void unit_fold(const cols &c, T *lanes, const T *a, const G &g) {
     const int l = e % GPURED__LANES, column = e / GPURED__LANES, layer = GPURED__LANES * columns;
     const T *x = lanes + l * columns + ((column / V ^ l >> 1) & last) * V + column % V;
     T y = x[0];
-    if (c.deep_log2 > 0) y = combined<K>(y, x[layer]);
-    if (c.deep_log2 > 1) y = combined<K>(y, combined<K>(x[2 * layer], x[3 * layer]));
-    g(column, folded<K>(0xffffffffu, y));
+    if (deep_log2 > 0) y = combined<K>(y, x[layer]);
+    if (deep_log2 > 1) y = combined<K>(y, combined<K>(x[2 * layer], x[3 * layer]));
+    g(column, l, y);
   }
+}
+/* g(column, x) has a column's result in its first of 16 threads. */
+template <int K, class T, int V, class G>
+GPURED__DEV void unit_fold(const cols &c, T *lanes, const T *a, const G &g) {
+  strip_lanes<K, T, V>(c.across_log2, c.deep_log2, lanes, a,
+                       [&](int column, int, T y) { g(column, folded<K>(0xffffffffu, y)); });
 }
 
 /* What comes of a unit's column first, what the second fold is made of, and the node of both. */
@@ -2597,6 +2740,23 @@ struct unit_sums<A, K_ARG> {
   }
 };
 
+/* A column's node of a unit joins those of its segment, which the last unit closes. */
+template <int A, int K, class T, class N>
+GPURED__DEV void end_unit(const job &j, const cols &c, const unit_place &now, bool last,
+                          int columns, T centre, T around, N *stack) {
+  const int64_t col = (int64_t)now.strip * columns + (int)threadIdx.x;
+  const int64_t s = now.outer * c.width + col;
+  if (col >= c.width) return;
+  push<K>(stack, columns, now.count,
+          unit_sums<A, K>::node(centre, around, now.size(j, c), now.begin(c)));
+  if (!last) return;
+  const N node = closed<K>(stack, columns, now.count + 1);
+  if (j.segments == 1)
+    store_result<K>(j, s, node);
+  else
+    ((N *)j.partial)[now.segment * j.outputs + s] = node;
+}
+
 template <int A, int D, int K>
 static __global__ void __launch_bounds__(UNIT_THREADS, 1)
     reduce_col_units(const job j, const cols c) {
@@ -2609,7 +2769,8 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
   const int tx = t & ((1 << c.across_log2) - 1);
   T *lanes = (T *)(space + UNIT_RING * UNIT_HALF * (int)blockDim.x * 16);
   T *centre = lanes + (columns * GPURED__LANES << c.deep_log2); /* of each column */
-  N *stack = (N *)(centre + columns);
+  T *around = centre + columns;
+  N *stack = (N *)(around + columns);
   unit_ring ring;
   unit_place now;
   now.start(j, c, V, SIZE);
@@ -2630,7 +2791,6 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = combined<sums::FIRST>(a[i], prepared<K>(x[i], j));
     });
-    __syncthreads(); /* the unit before has been folded */
     unit_fold<sums::FIRST, T, V>(c, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) centre[column] = sums::centre(x, now.size(j, c));
     });
@@ -2648,18 +2808,11 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
 #pragma unroll
     for (int i = 0; i < V; ++i) a[i] = sums::placed(a[i], unit_place::first_row(c));
     unit_fold<sums::SECOND, T, V>(c, lanes, a, [&](int column, T x) {
-      const int64_t col = (int64_t)now.strip * columns + column;
-      if (t % GPURED__LANES || col >= c.width) return;
-      N node = sums::node(centre[column], x, now.size(j, c), now.begin(c));
-      const int64_t s = now.outer * c.width + col;
-      push<K>(stack + column, columns, now.count, node);
-      if (next.count) return;
-      node = closed<K>(stack + column, columns, now.count + 1);
-      if (j.segments == 1)
-        store_result<K>(j, s, node);
-      else
-        ((N *)j.partial)[s * j.segments + now.segment] = node;
+      if (t % GPURED__LANES == 0) around[column] = x;
     });
+    __syncthreads(); /* who does not end the unit goes on to the next one */
+    if (t < columns)
+      end_unit<A, K>(j, c, now, next.count == 0, columns, centre[t], around[t], stack + t);
     now = next;
   }
 }
@@ -3010,7 +3163,37 @@ GPURED__DEV void clear_used(const line_scan &a) {
     a.used[i] = 0;
 }
 
-/* Values that tiles show each other. */
+/* A word that tiles show each other. The second cache shall keep it while elements stream through:
+ * asked for in memory, such words are 6 % of the traffic of lines that lie side by side. */
+GPURED__DEV void send_word(unsigned long long *to, unsigned long long x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(to), "l"(x),
+               "l"(policy)
+               : "memory");
+#else
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
+#endif
+}
+GPURED__DEV unsigned long long read_word(const unsigned long long *from) {
+  unsigned long long x;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u64 %0, [%1], %2;"
+               : "=l"(x)
+               : "l"(from), "l"(policy)
+               : "memory");
+#else
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(from) : "memory");
+#endif
+  return x;
+}
+
+/* Values that tiles show each other. Those of 16 tiles, or of 32 lines, are whole lines of the
+ * caches, and none of them is the ticket's. */
+enum { STATE_HEAD = 16 };
 template <class E>
 GPURED__DEV void show(unsigned long long *state, int64_t at, E x) {
   enum { WORDS = sizeof(E) / 4 };
@@ -3018,9 +3201,7 @@ GPURED__DEV void show(unsigned long long *state, int64_t at, E x) {
   memcpy(word, &x, sizeof x);
 #pragma unroll
   for (int i = 0; i < WORDS; ++i)
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(state + 1 + at * WORDS + i),
-                 "l"((unsigned long long)word[i] << 32 | 1ull)
-                 : "memory");
+    send_word(state + STATE_HEAD + at * WORDS + i, (unsigned long long)word[i] << 32 | 1ull);
 }
 template <class E>
 GPURED__DEV bool look(const unsigned long long *state, int64_t at, E *x) {
@@ -3029,11 +3210,7 @@ GPURED__DEV bool look(const unsigned long long *state, int64_t at, E *x) {
   unsigned ready = 1;
 #pragma unroll
   for (int i = 0; i < WORDS; ++i) {
-    unsigned long long u;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
-                 : "=l"(u)
-                 : "l"(state + 1 + at * WORDS + i)
-                 : "memory");
+    const unsigned long long u = read_word(state + STATE_HEAD + at * WORDS + i);
     word[i] = (uint32_t)(u >> 32);
     ready &= (unsigned)u;
   }
@@ -4278,31 +4455,31 @@ GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p, const
   }
 }
 
-/* Asks for the values before the tile, of every level; 1 if some are not there yet. */
+/* Asks for the values before the tile, of every level; 1 if some are not there yet. Those of two
+ * levels are asked for together: one answer after the other would cost a microsecond more. */
 template <int K, class E>
 GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s,
                            bool wait) {
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   int missing = 0;
-#pragma unroll 2
-  for (int level = 0; level < a.levels; ++level) {
-    const int at = p.tile >> 4 * level;
-    E x[2];
-    bool seen[2];
+#pragma unroll 1
+  for (int low = 0; low < a.levels; low += 2) {
+    E x[4];
+    bool seen[4];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int index = w + i * BESIDE_WARPS;
+    for (int i = 0; i < 4; ++i) {
+      const int level = low + i / 2, at = p.tile >> 4 * level, index = w + i % 2 * BESIDE_WARPS;
       set_neutral<K>(&x[i]);
-      seen[i] = index >= (at & 15) || !p.exists ||
+      seen[i] = level >= a.levels || index >= (at & 15) || !p.exists ||
                 look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
     }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int index = w + i * BESIDE_WARPS;
+    for (int i = 0; i < 4; ++i) {
+      const int level = low + i / 2, at = p.tile >> 4 * level, index = w + i % 2 * BESIDE_WARPS;
       while (wait && !seen[i])
         seen[i] = look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
       missing |= !seen[i];
-      s->seen[level][index][t] = x[i];
+      if (level < a.levels) s->seen[level][index][t] = x[i];
     }
   }
   return missing;
@@ -4386,8 +4563,8 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
   E v[BESIDE_MINE];
 #pragma unroll
   for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
+  const int missing = beside_ask<K>(a, p, s, false); /* before all that the memory has to bring */
   beside_read<A, K>(a, p, v);
-  const int missing = beside_ask<K>(a, p, s, false);
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     doubling<K, E, 1>::scan(v + g * GPURED__LANES);
@@ -4622,6 +4799,7 @@ struct reduction {
   job j;
   int acc, kind, dtype;    /* dtype: as kernels know it, by size where only that matters */
   int route, how, threads; /* how: which reading kernel */
+  int lanes;               /* of a segment's node */
   int64_t blocks;
   size_t shared, workspace;
   rows r;
@@ -4693,6 +4871,16 @@ static const void *any_kernel(int k) {
   return NULL;
 }
 
+/* For nodes of one lane, where they could have 16. */
+static const void *single_finish_kernel_of(const reduction *r) {
+  if (r->acc != GPURED__U64)
+    return r->acc == GPURED__F32 ? (const void *)reduce_finish<GPURED__F32, K_MAX, 1>
+                                 : (const void *)reduce_finish<GPURED__F64, K_MAX, 1>;
+  if (r->kind == K_MAX) return (const void *)reduce_finish<GPURED__U64, K_MAX, 1>;
+  if (r->kind == K_MUL) return (const void *)reduce_finish<GPURED__U64, K_MUL, 1>;
+  return (const void *)reduce_finish<GPURED__U64, K_ADD, 1>;
+}
+
 template <int A>
 static const void *finish_kernel(int k) {
   switch (k) {
@@ -4723,6 +4911,7 @@ static const void *any_kernel_of(const reduction *r) {
 }
 
 static const void *finish_kernel_of(const reduction *r) {
+  if (r->lanes == 1 && r->kind < K_ARG) return single_finish_kernel_of(r);
   if (r->acc == GPURED__U64) return finish_kernel<GPURED__U64>(r->kind);
   if (r->acc == GPURED__F32) {
     if (r->kind == K_LSE) return (const void *)reduce_finish<GPURED__F32, K_LSE>;
@@ -4784,7 +4973,6 @@ static const void *float_kernel(int how, int k) {
   if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
   if (k == K_MOMENTS && how == READ_COL_UNITS)
     return (const void *)reduce_col_units<A, D, K_MOMENTS>;
-  if (k == K_ARG && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_ARG>;
   if (k == K_LSE) return how < READ_COLS ? rows_kernel<A, D, K_LSE>(how) : NULL;
   if (k == K_MOMENTS) return how < READ_COLS ? rows_kernel<A, D, K_MOMENTS>(how) : NULL;
   return folding_kernel<A, D>(how, k);
@@ -4848,10 +5036,9 @@ static size_t node_bytes(const reduction *r) {
 
 /* Bytes of the nodes of all segments. */
 static void set_workspace(reduction *r) {
-  const size_t lanes = r->kind >= K_ARG ? 1 : 16;
   r->workspace = 0;
   if (r->j.segments > 1)
-    r->workspace = (size_t)r->j.outputs * (size_t)r->j.segments * lanes * node_bytes(r);
+    r->workspace = (size_t)r->j.outputs * (size_t)r->j.segments * (size_t)r->lanes * node_bytes(r);
 }
 
 static int aligned(const reduction *r, int bytes, int except) {
@@ -5008,7 +5195,7 @@ static size_t col_units_shared(const reduction *r, int v) {
   const size_t t = r->acc == GPURED__F32 ? 4 : 8, columns = (size_t)v << c->across_log2;
   const size_t threads = (size_t)GPURED__LANES << (c->across_log2 + c->deep_log2);
   return UNIT_RING * UNIT_HALF * threads * 16 +
-         columns * (t * (GPURED__LANES << c->deep_log2) + t +
+         columns * (t * (GPURED__LANES << c->deep_log2) + 2 * t +
                     node_bytes(r) * (size_t)(c->blocks_log2 + 1));
 }
 
@@ -5025,9 +5212,14 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
   units = gpured__ceil_div(blocks, (int64_t)1 << c->deep_log2);
   while (gpured__ceil_div(units, (int64_t)1 << c->blocks_log2) > FINISH_MOST) ++c->blocks_log2;
   while (c->across_log2 > 0 && col_units_shared(r, v) > (size_t)m->shared) --c->across_log2;
+  c->tiles = gpured__ceil_div(c->width / v, (int64_t)1 << c->across_log2);
+  while (c->blocks_log2 < UNIT_MOST_LOG2 &&
+         r->j.outputs / c->width * c->tiles *
+                 gpured__ceil_div(units, (int64_t)2 << c->blocks_log2) >=
+             (int64_t)m->processors * UNIT_TURNS)
+    ++c->blocks_log2;
   r->threads = GPURED__LANES << (c->across_log2 + c->deep_log2);
   r->shared = col_units_shared(r, v);
-  c->tiles = gpured__ceil_div(c->width / v, (int64_t)1 << c->across_log2);
   r->j.segments = gpured__ceil_div(units, (int64_t)1 << c->blocks_log2);
   r->blocks = r->j.outputs / c->width * c->tiles * r->j.segments;
   if (r->threads < 32 || r->blocks > INT32_MAX / 2 || r->shared > (size_t)m->shared) {
@@ -5042,6 +5234,7 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
   c->step[2] = (unsigned)(r->blocks / c->tiles / r->j.segments);
   r->route = ROUTE_READ;
   r->how = READ_COL_UNITS;
+  r->j.beside = 1;
   return 1;
 }
 
@@ -5071,22 +5264,26 @@ static int choose_col_strips(const machine *m, reduction *r, int size) {
 }
 
 static int choose_cols(const machine *m, reduction *r) {
-  const int size = (int)gpured__dtype_size(r->j.in_dtype), v = size == 1 ? 8 : 16 / size;
+  const int size = (int)gpured__dtype_size(r->j.in_dtype), v = 16 / size;
+  const int least = size == 1 ? 8 : 16; /* bytes that are copied at a time */
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
   cols *c = &r->c;
+  const size_t ring = COLS_RING_BYTES;
   size_t nodes;
   if (width == 0 || r->j.line_count > 1) return 0;
   memset(c, 0, sizeof *c);
   c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
   if (choose_short_cols(r, width, size)) return 1;
-  if (width % v || !aligned(r, v * size, r->j.kept_count - 1) || c->row_bytes % (v * size))
+  if (width * size % least || !aligned(r, least, r->j.kept_count - 1) || c->row_bytes % least)
     return 0;
+  c->eights = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16;
   c->width = width;
-  if (r->kind >= K_ARG && (choose_col_strips(m, r, size) || choose_col_units(m, r, size))) return 1;
+  if (r->kind >= K_ARG && choose_col_strips(m, r, size)) return 1;
+  if (r->kind > K_ARG && choose_col_units(m, r, size)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
-  c->across_log2 = log2_up(width / v);
+  c->across_log2 = log2_up(gpured__ceil_div(width, v));
   if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
-  c->tiles = gpured__ceil_div(width / v, (int64_t)1 << c->across_log2);
+  c->tiles = gpured__ceil_div(width, (int64_t)v << c->across_log2);
   c->deep_log2 = COLS_ACROSS_LOG2 - c->across_log2;
   if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
   c->blocks_log2 = COLS_MOST_LOG2;
@@ -5098,8 +5295,8 @@ static int choose_cols(const machine *m, reduction *r) {
   r->j.segments = gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2));
   r->threads = 16 << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
-  r->shared = cols_free(r->acc, r->kind) ? nodes : nodes * (size_t)(c->blocks_log2 + 1);
-  if (cols_ring(r->dtype, r->kind)) r->shared += COLS_RING * COLS_ROWS * COLS_THREADS * 16;
+  r->shared = COLS_RING_BYTES + nodes * (size_t)(c->blocks_log2 + 1);
+  if (cols_free(r->acc, r->kind)) r->shared = nodes > ring ? nodes : ring;
   r->blocks = r->j.outputs / width * c->tiles * r->j.segments;
   if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
       r->shared + 1024 > (size_t)m->shared) {
@@ -5109,6 +5306,7 @@ static int choose_cols(const machine *m, reduction *r) {
   r->route = ROUTE_READ;
   r->how = READ_COLS;
   r->j.beside = 1;
+  if (cols_free(r->acc, r->kind)) r->lanes = 1;
   return 1;
 }
 
@@ -5117,6 +5315,7 @@ static void choose(const machine *m, const gpured__plan *p, reduction *r) {
   describe(p, &r->j);
   r->acc = p->acc;
   r->kind = kind_of(p->kernel);
+  r->lanes = r->kind >= K_ARG ? 1 : 16;
   r->dtype = p->in_dtype;
   if (r->dtype == GPURED_U64) r->dtype = GPURED_I64; /* the same 64 bits */
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
@@ -5141,8 +5340,8 @@ static gpured_status run_empty(const machine *m, const gpured__plan *p, reductio
 }
 
 static gpured_status run_finish(const machine *m, reduction *r) {
-  const int threads = r->j.segments > 1024 ? finish_threads(r->kind) : 512;
-  const int slots_most = r->kind >= K_ARG ? threads : threads / 16;
+  const int threads = r->j.segments > 1024 ? finish_threads(r->lanes) : 512;
+  const int slots_most = threads / r->lanes;
   int slots_log2 = log2_up(gpured__ceil_div(r->j.segments, 16));
   int64_t blocks;
   void *arguments[] = {&r->j, &slots_log2};
@@ -5302,7 +5501,8 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
     a->last_at = a->line_values * p->outputs;
   }
   a->tiles = tiles;
-  s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? tiles * team : 0)) * words * 8;
+  s->workspace =
+      8 * (STATE_HEAD + (size_t)(a->last_at + (a->exclusive ? tiles * team : 0)) * words);
   s->threads = teams * team * 32 + 32;
   s->blocks = m->processors;
   return 1;
@@ -5361,7 +5561,8 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
   if (choose_beside(p, kind, size, s)) {
     s->workspace =
-        8 + (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4 * 8;
+        8 * (STATE_HEAD +
+             (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4);
     return;
   }
   if (p->n > SCAN_CHUNK)
@@ -5379,7 +5580,8 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     s->blocks = a->tiles;
     s->clears = 1;
     if (a->lines_log2 < 0)
-      s->workspace = 8 + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4 * 8;
+      s->workspace =
+          8 * (STATE_HEAD + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4);
   }
 }
 
@@ -6445,11 +6647,13 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
 /* 13  GEMM-reduce: the short road, and the last steps                                            */
 /* ============================================================================================== */
 /*
- * Sum and mean without a map read each operand once (docs/ORDER.md section 7.4): section 7 sums the
- * left one, the kernels here multiply the sums by the right one in Dot's order. A lane of a block
- * is one thread's, as in sections 4 to 7, so that the blocks of a column come in any layout: rows
- * of columns (dot_across; dot_short where a column is one block), columns that lie together
- * (dot_along), or any strides (dot_any). Each begins while the kernel before it ends.
+ * Sum and mean without a map read each operand once (docs/ORDER.md section 7.4): one kernel sums
+ * the columns of the left one, a second multiplies the sums by the right one in Dot's order. A lane
+ * of a block is one thread's, as in sections 4 to 7, so that the blocks of a column come in any
+ * layout: rows of columns (dot_across, for the left operand too, whose weights are 1; dot_short
+ * where columns are one block and many), columns that lie together (dot_along), or any strides
+ * (dot_any). The second one begins while the first one ends: it asks for what it will multiply as
+ * soon as there is room for it, and waits for the sums only then.
  */
 /* What is done last, for each column of each item. */
 struct ending {
@@ -6490,21 +6694,30 @@ GPURED__DEV void end_sum(const ending &e, int64_t item, int64_t j, T t) {
 
 struct dots {
   int64_t items, columns, depth;
-  operand right;
-  const char *weights; /* [items][depth], the accumulator's type */
+  operand matrix;
+  int which;           /* of the operands */
+  const char *weights; /* [items][depth], the accumulator's type; NULL in dot_across: all are 1 */
   char *out;           /* [items][columns], likewise; NULL: `end` says what becomes of them */
   ending end;
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
   int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
+  int tiles, segments, units;   /* dot_across: strips of an item, segments of each; all of them */
+  char *partial;                /* dot_across: nodes [segments][items][columns], if several */
   int groups_log2;              /* dot_along: groups of threads for a column */
+  int shared_weights;           /* dot_along: all columns of a tile have the same */
+  int ring;                     /* dot_along: tiles that a warp has, 2 or 3 */
 };
 
-GPURED__DEV int64_t right_offset(const dots &d, int64_t item) {
-  return gpured__item_offset(d.batch, d.batch_count, item, GPURED__RIGHT);
+GPURED__DEV int64_t matrix_offset(const dots &d, int64_t item) {
+  return gpured__item_offset(d.batch, d.batch_count, item, d.which);
 }
 
-enum { DOT_THREADS = 256, DOT_LEVELS = 48 };
+enum {
+  DOT_THREADS = 256,
+  DOT_LEVELS = 48,
+  TREE_LEVELS = 4 /* of the tree over a thread's blocks in registers */
+};
 
 template <class T>
 GPURED__DEV void store_dot(const dots &d, int64_t item, int64_t j, T y) {
@@ -6525,15 +6738,15 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
   after_launch_before();
   for (int64_t s = blockIdx.x * halves + threadIdx.x / GPURED__LANES; s < jobs;
        s += gridDim.x * halves) {
-    const int64_t item = s / d.columns, j = s % d.columns, base = right_offset(d, item);
+    const int64_t item = s / d.columns, j = s % d.columns, base = matrix_offset(d, item);
     const T *u = (const T *)d.weights + item * d.depth;
     int64_t count = 0;
     for (int64_t k0 = 0; k0 < d.depth; k0 += GPURED__BLOCK, ++count) {
       T a = nothing(T());
 #pragma unroll 4
       for (int64_t k = k0 + lane; k < k0 + GPURED__BLOCK && k < d.depth; k += GPURED__LANES) {
-        const T x =
-            load_any<T>(d.right.data, base + k * d.right.along + j * d.right.across, d.right.dtype);
+        const T x = load_any<T>(d.matrix.data, base + k * d.matrix.along + j * d.matrix.across,
+                                d.matrix.dtype);
         a = k < k0 + GPURED__LANES ? mul(u[k], x) : fused(u[k], x, a);
       }
       push<K_ADD>(stack, 1, count, a);
@@ -6543,89 +6756,200 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
   }
 }
 
-/* Columns side by side: a thread has one lane of V of them, and of 2^blocks_log2 blocks; what
- * several threads have of a column meets in shared memory. */
-enum { ACROSS_THREADS = 512, ACROSS_BATCH = 4 };
+/*
+ * Columns side by side: a thread has one lane of V of them and of 2^blocks_log2 blocks; what
+ * several threads have of a column meets in shared memory. A unit is a strip of columns of a
+ * segment. Blocks of threads stay, and each thread copies what it will need to slots of its own, as
+ * far ahead as there is room, into the next units too; the first copies do not wait for the kernel
+ * before.
+ */
+enum {
+  ACROSS_THREADS = 256,
+  ACROSS_LOG2 = 4, /* threads side by side, at most: a block of threads is 16 lanes high */
+  ACROSS_RESIDENT = 2,
+  ACROSS_GROUP = 4 /* rows that are asked for at a time */
+};
+/* Groups on their way. */
+__host__ __device__ constexpr int across_ring(int major) { return major < 8 ? 3 : 5; }
+__host__ __device__ constexpr size_t across_ring_bytes(int major) {
+  return (size_t)across_ring(major) * ACROSS_GROUP * ACROSS_THREADS * 16;
+}
 
-template <int A, int D, int V>
-GPURED__DEV void lane_across(const char *base, int64_t along, const typename acc<A>::T *u, int rows,
+/* What a thread has of a unit. */
+struct across_unit {
+  int64_t item, column, row; /* column: the strip's first */
+  int segment, rows;
+
+  __device__ __forceinline__ void locate(const dots &d, int unit, int v) {
+    const int t = (int)threadIdx.x, deep_log2 = ACROSS_LOG2 - d.across_log2;
+    const int rest = unit / d.tiles, most = GPURED__LANES << d.blocks_log2;
+    segment = rest % d.segments;
+    item = rest / d.segments;
+    column = ((int64_t)(unit % d.tiles) << d.across_log2) * v;
+    row = ((((int64_t)segment << deep_log2) + (t >> (d.across_log2 + 4))) << d.blocks_log2) *
+              GPURED__BLOCK +
+          (t >> d.across_log2 & (GPURED__LANES - 1));
+    const int64_t left = (d.depth - row + GPURED__LANES - 1) / GPURED__LANES;
+    rows = left < most ? (int)left : most;
+    if (row >= d.depth || column + own_column(d, v) >= d.columns) rows = 0;
+  }
+  __device__ __forceinline__ static int own_column(const dots &d, int v) {
+    return ((int)threadIdx.x & ((1 << d.across_log2) - 1)) * v;
+  }
+};
+
+template <int RING>
+struct across_copies {
+  int mine; /* the thread's first byte of the ring */
+  const char *from;
+  int64_t step;
+  int at, unit, left, groups;
+
+  __device__ __forceinline__ void settle(const dots &d, int v, int size) {
+    across_unit u;
+    left = 0;
+    groups = GPURED__LANES / ACROSS_GROUP << d.blocks_log2;
+    if (unit >= d.units) return;
+    u.locate(d, unit, v);
+    left = u.rows;
+    from =
+        d.matrix.data +
+        (matrix_offset(d, u.item) + u.column + u.own_column(d, v) + u.row * d.matrix.along) * size;
+  }
+  __device__ __forceinline__ void ask(const dots &d, int v, int size) {
+    extern __shared__ __align__(128) char space[];
+    char *to = space + mine + at * ACROSS_GROUP * ACROSS_THREADS * 16;
+#pragma unroll
+    for (int r = 0; r < ACROSS_GROUP; ++r)
+      if (r < left) copy_16(to + r * ACROSS_THREADS * 16, from + r * step);
+    copies_commit();
+    from += ACROSS_GROUP * step;
+    left -= ACROSS_GROUP;
+    at = at + 1 < RING ? at + 1 : 0;
+    if (--groups > 0) return;
+    unit += (int)gridDim.x;
+    settle(d, v, size);
+  }
+  __device__ __forceinline__ void begin(const dots &d, int v, int size) {
+    mine = (int)threadIdx.x * 16;
+    step = d.matrix.along * size * GPURED__LANES;
+    at = 0;
+    unit = (int)blockIdx.x;
+    settle(d, v, size);
+#pragma unroll 1
+    for (int g = 0; g < RING; ++g) ask(d, v, size);
+  }
+  /* A group to registers, and the one a ring ahead asked for. */
+  __device__ __forceinline__ void take(const dots &d, int v, int size, uint4 *raw) {
+    extern __shared__ __align__(128) char space[];
+    const char *slot = space + mine + at * ACROSS_GROUP * ACROSS_THREADS * 16;
+    copies_wait_but<RING - 1>();
+#pragma unroll
+    for (int r = 0; r < ACROSS_GROUP; ++r)
+      raw[r] = *(const uint4 *)(slot + r * ACROSS_THREADS * 16);
+    ask(d, v, size);
+  }
+};
+
+/* The weights of a group, `step` apart, as many as there are. They are asked for a group early,
+ * since the memory that a busy kernel waits for is far. */
+template <int GROUP, class T>
+GPURED__DEV void load_weights(T (&w)[GROUP], const T *u, int step, int64_t rows) {
+#pragma unroll
+  for (int r = 0; r < GROUP; ++r) w[r] = r < rows ? u[r * step] : (T)0;
+}
+template <int GROUP, class T>
+GPURED__DEV void load_weights_or_ones(T (&w)[GROUP], const T *u, int rows) {
+  if (u) {
+    load_weights(w, u, GPURED__LANES, rows);
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < GROUP; ++r) w[r] = 1;
+}
+
+/* Subtree `count` joins those before it, as in push, but in registers; the last one of a power of
+ * two ends as the whole tree. */
+template <int V, class T>
+GPURED__DEV void carry(T (*stack)[V], int count, T *a) {
+#pragma unroll
+  for (int level = 0; level < TREE_LEVELS; ++level) {
+    const bool is_left = !(count >> level & 1);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (is_left)
+        stack[level][i] = a[i];
+      else
+        a[i] = add(stack[level][i], a[i]);
+    }
+    if (is_left) return;
+  }
+}
+
+/* The lanes of a thread's blocks of a unit. */
+template <int A, int D, int RING>
+GPURED__DEV void lane_across(const dots &d, const across_unit &now, across_copies<RING> *copies,
                              typename acc<A>::T *a) {
   typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  T stack[TREE_LEVELS][V], soon[ACROSS_GROUP];
+  const T *u = d.weights ? (const T *)d.weights + now.item * d.depth + now.row : NULL;
+  int left = now.rows;
+  load_weights_or_ones(soon, u, left);
+#pragma unroll 1
+  for (int block = 0; block < 1 << d.blocks_log2; ++block) {
 #pragma unroll
-  for (int i = 0; i < V; ++i) a[i] = nothing(T());
-  for (int half = 0; half < GPURED__LANES; half += ACROSS_BATCH) {
-    uint4 raw[ACROSS_BATCH];
-    T w[ACROSS_BATCH];
+    for (int i = 0; i < V; ++i) a[i] = nothing(T());
 #pragma unroll
-    for (int r = 0; r < ACROSS_BATCH; ++r)
-      if ((half + r) * GPURED__LANES < rows) {
-        raw[r] = __ldg((const uint4 *)(base + (half + r) * GPURED__LANES * along));
-        w[r] = u[(half + r) * GPURED__LANES];
-      }
+    for (int first = 0; first < GPURED__LANES; first += ACROSS_GROUP, left -= ACROSS_GROUP) {
+      uint4 raw[ACROSS_GROUP];
+      T w[ACROSS_GROUP], x[V];
 #pragma unroll
-    for (int r = 0; r < ACROSS_BATCH; ++r)
-      if ((half + r) * GPURED__LANES < rows) {
-        T x[V];
+      for (int r = 0; r < ACROSS_GROUP; ++r) w[r] = soon[r];
+      if (u) u += ACROSS_GROUP * GPURED__LANES;
+      load_weights_or_ones(soon, u, left - ACROSS_GROUP);
+      copies->take(d, V, SIZE, raw);
+#pragma unroll
+      for (int r = 0; r < ACROSS_GROUP; ++r) {
+        if (r >= left) continue;
         unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
 #pragma unroll
         for (int i = 0; i < V; ++i)
-          a[i] = half + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
+          a[i] = first + r == 0 ? mul(w[r], x[i]) : fused(w[r], x[i], a[i]);
       }
+    }
+    carry<V>(stack, block, a);
   }
 }
 
 template <int A, int D>
-static __global__ void __launch_bounds__(ACROSS_THREADS, A == GPURED__F32 ? 2 : 1)
+static __global__ void __launch_bounds__(ACROSS_THREADS, ACROSS_RESIDENT)
     dot_across(const __grid_constant__ dots d) {
   typedef typename acc<A>::T T;
-  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
-  __shared__ T nodes[ACROSS_THREADS * V]; /* [deep][lane][across * V] */
-  const int across = 1 << d.across_log2, width = across * V, t = (int)threadIdx.x;
-  const int deep = ACROSS_THREADS / GPURED__LANES >> d.across_log2;
-  const int lane = t >> d.across_log2 & (GPURED__LANES - 1), mine = t / (across * GPURED__LANES);
-  const int64_t tiles = (d.columns + width - 1) / width, blocks = (int64_t)1 << d.blocks_log2;
-  T stack[V * DOT_LEVELS], a[V];
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, MAJOR = GEMM_MAJOR };
+  extern __shared__ __align__(128) char space[];
+  T *nodes = (T *)(space + across_ring_bytes(MAJOR)), a[V];
+  across_copies<across_ring(MAJOR)> copies;
+  let_next_launch();
+  copies.begin(d, V, SIZE);
   after_launch_before();
-  for (int64_t tile = blockIdx.x; tile < d.items * tiles; tile += gridDim.x) {
-    const int64_t item = tile / tiles, first = tile % tiles * width;
-    const int64_t j = first + (t & (across - 1)) * V;
-    const T *u = (const T *)d.weights + item * d.depth;
-    const char *base = d.right.data + (right_offset(d, item) + j) * SIZE;
-    const int64_t along = d.right.along * SIZE;
-    int64_t count = 0, k = mine * blocks * GPURED__BLOCK;
-    const int64_t end = k + blocks * GPURED__BLOCK < d.depth ? k + blocks * GPURED__BLOCK : d.depth;
-    for (; k < end && j < d.columns; k += GPURED__BLOCK, ++count) {
-      const int64_t rows = end - k - lane;
-      lane_across<A, D, V>(base + (k + lane) * along, along, u + k + lane,
-                           rows < GPURED__BLOCK ? (int)rows : GPURED__BLOCK, a);
-      int level = 0;
-      for (; count >> level & 1; ++level)
-#pragma unroll
-        for (int i = 0; i < V; ++i) a[i] = add(stack[level * V + i], a[i]);
-#pragma unroll
-      for (int i = 0; i < V; ++i) stack[level * V + i] = a[i];
-    }
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-      nodes[((mine * GPURED__LANES + lane) << d.across_log2) * V + (t & (across - 1)) * V + i] =
-          closed<K_ADD>(stack + i, V, count);
-    __syncthreads();
-    for (int h = 1; h < deep; h *= 2) { /* the tree over neighbours; what is missing is neutral */
-      if (mine % (2 * h) == 0)
-        for (int i = t % (across * GPURED__LANES); i < width * GPURED__LANES;
-             i += across * GPURED__LANES) {
-          T *x = nodes + mine * GPURED__LANES * width + i;
-          *x = add(*x, x[h * GPURED__LANES * width]);
-        }
-      __syncthreads();
-    }
-    for (int h = GPURED__LANES / 2; h > 0; h /= 2) {
-      for (int i = t; i < h * width; i += ACROSS_THREADS)
-        nodes[i] = add(nodes[i], nodes[i + h * width]);
-      __syncthreads();
-    }
-    for (int i = t; i < width && first + i < d.columns; i += ACROSS_THREADS)
-      store_dot(d, item, first + i, nodes[i]);
+#pragma unroll 1
+  for (int unit = (int)blockIdx.x; unit < d.units; unit += (int)gridDim.x) {
+    across_unit now;
+    now.locate(d, unit, V);
+    lane_across<A, D>(d, now, &copies, a);
+    strip_lanes<K_ADD, T, V>(
+        d.across_log2, ACROSS_LOG2 - d.across_log2, nodes, a, [&](int column, int lane, T y) {
+          const int64_t j = now.column + column;
+          const bool exists = j < d.columns;
+          if (d.segments > 1) {
+            const int64_t s = (now.segment * d.items + now.item) * d.columns + j;
+            if (exists) ((T *)d.partial)[s * GPURED__LANES + lane] = y;
+            return;
+          }
+          y = folded<K_ADD>(0xffffffffu, y);
+          if (lane == 0 && exists) store_dot(d, now.item, j, y);
+        });
     __syncthreads();
   }
 }
@@ -6676,14 +7000,6 @@ struct row_ring {
   }
 };
 
-/* The weights of a group of rows, as many as there are. They are asked for a group early, since the
- * memory that a busy kernel waits for is far. */
-template <int GROUP, class T>
-GPURED__DEV void load_weights(T (&w)[GROUP], const T *u, int64_t rows) {
-#pragma unroll
-  for (int r = 0; r < GROUP; ++r) w[r] = r < rows ? u[r] : (T)0;
-}
-
 /* Columns side by side of at most one block: a thread has V of them whole. */
 enum { SHORT_GROUP = 8, SHORT_SHARED = 1 << 16 };
 template <int BYTES>
@@ -6698,17 +7014,17 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, V = 16 / (int)sizeof(T) };
   extern __shared__ __align__(128) char space[];
-  const int64_t width = d.columns / V, total = d.items * width, along = d.right.along * SIZE;
+  const int64_t width = d.columns / V, total = d.items * width, along = d.matrix.along * SIZE;
   T a[GPURED__LANES][V], x[V];
-  after_launch_before();
   for (int64_t s = (int64_t)blockIdx.x * DOT_THREADS + threadIdx.x; s < total;
        s += (int64_t)gridDim.x * DOT_THREADS) {
     const int64_t item = s / width, j = s % width * V;
     const T *u = (const T *)d.weights + item * d.depth;
     typename short_ring<V * SIZE>::type ring;
     T soon[SHORT_GROUP];
-    load_weights(soon, u, d.depth);
-    ring.begin(space, d.right.data + (right_offset(d, item) + j) * SIZE, along, d.depth);
+    ring.begin(space, d.matrix.data + (matrix_offset(d, item) + j) * SIZE, along, d.depth);
+    after_launch_before();
+    load_weights(soon, u, 1, d.depth);
 #pragma unroll
     for (int l = 0; l < GPURED__LANES; ++l)
 #pragma unroll
@@ -6720,7 +7036,7 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
         T w[SHORT_GROUP];
 #pragma unroll
         for (int r = 0; r < SHORT_GROUP; ++r) w[r] = soon[r];
-        load_weights(soon, u + k + half + SHORT_GROUP, d.depth - k - half - SHORT_GROUP);
+        load_weights(soon, u + k + half + SHORT_GROUP, 1, d.depth - k - half - SHORT_GROUP);
         ring.take(raw);
 #pragma unroll
         for (int r = 0; r < SHORT_GROUP; ++r) {
@@ -6744,57 +7060,198 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
   }
 }
 
-/* Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16
- * lanes is 16 bytes for each of them, and 2^groups_log2 such groups of a warp for each column. */
-template <int A, int D>
-static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_along(const __grid_constant__ dots d) {
-  typedef typename acc<A>::T T;
-  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, GROUPS = 32 / SIZE, BATCH = 8 };
-  const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
-  const int group = t / SIZE & (groups - 1), mine = t / SIZE >> d.groups_log2;
-  const int64_t each = GROUPS >> d.groups_log2, jobs = d.items * d.columns;
-  T stack[V * DOT_LEVELS], a[V], x[V];
-  after_launch_before();
-  for (int64_t first = (blockIdx.x * (int64_t)(DOT_THREADS / 32) + threadIdx.x / 32) * each;
-       first < jobs; first += gridDim.x * (int64_t)(DOT_THREADS / 32) * each) {
-    const int64_t s = first + mine, item = s / d.columns, j = s % d.columns;
-    const int64_t depth = s < jobs ? d.depth : 0;
-    const T *u = (const T *)d.weights + item * d.depth;
-    const char *base = d.right.data;
-    if (s < jobs) base += (right_offset(d, item) + j * d.right.across) * SIZE;
-    int64_t count = 0;
-    for (int64_t from = 0; from < d.depth; from += groups * GPURED__BLOCK, ++count) {
-      const int64_t k0 = from + group * GPURED__BLOCK + p * V;
+/*
+ * Columns whose elements lie together: SIZE threads for each block of 256, since a row of 16 lanes
+ * is 16 bytes for each of them; what a warp has of as many blocks as that makes is a tile: of as
+ * many columns or, where there are few, of 2^groups_log2 blocks of each. A warp copies its tiles
+ * block by block, in the order of memory, and keeps a ring of them.
+ */
+enum { ALONG_THREADS = 128, ALONG_RESIDENT = 3, ALONG_TILE = 8192 };
+enum { ALONG_ENOUGH = 6 }; /* warps of a multiprocessor that keep its memory busy */
+
+/* The place of a vector in a tile: those that eight threads read at a time lie in different
+ * banks. */
+template <int SIZE>
+GPURED__DEV int along_slot(int block, int vector) {
+  return block * GPURED__LANES * SIZE + (vector ^ (block * SIZE & 7));
+}
+
+/* A warp's tiles on their way, column after column, from the first to the last of its own, and
+ * behind each its weights, if all columns of a tile have the same. */
+template <class T, int SIZE>
+struct along_copies {
+  enum { VECTORS = GPURED__LANES * SIZE, TIMES = VECTORS / 32, BLOCKS = 32 / SIZE };
+  enum { WEIGHTS = GPURED__BLOCK * sizeof(T) }; /* bytes of a block's */
+  char *ring;
+  int at, groups_log2, slot;
+  int64_t step, steps, job, jobs, by; /* tiles of a column, groups of columns */
+  const char *base;                   /* lane q: of block q's column; NULL: there is none */
+
+  __device__ __forceinline__ void settle(const dots &d) {
+    const int64_t s = job * (BLOCKS >> groups_log2) + ((int)threadIdx.x % BLOCKS >> groups_log2);
+    base = NULL;
+    if (job >= jobs || s >= d.items * d.columns) return;
+    const int64_t item = s / d.columns, j = s % d.columns;
+    base = d.matrix.data + (matrix_offset(d, item) + j * d.matrix.across) * SIZE;
+  }
+  __device__ __forceinline__ char *tile() const { return ring + at * slot; }
+  __device__ __forceinline__ void ask_elements(const dots &d) {
+    const int t = (int)threadIdx.x % 32;
 #pragma unroll
-      for (int i = 0; i < V; ++i) a[i] = nothing(T());
+    for (int q = 0; q < BLOCKS; ++q) {
+      const char *column = (const char *)__shfl_sync(0xffffffffu, (uint64_t)base, q);
+      const int64_t block = (step << groups_log2) + (q & ((1 << groups_log2) - 1));
 #pragma unroll
-      for (int half = 0; half < GPURED__LANES; half += BATCH) {
-        uint4 raw[BATCH];
-#pragma unroll
-        for (int r = 0; r < BATCH; ++r) {
-          const int64_t k = k0 + (half + r) * GPURED__LANES;
-          if (k < depth) raw[r] = __ldg((const uint4 *)(base + k * SIZE));
-        }
-#pragma unroll
-        for (int r = 0; r < BATCH; ++r) {
-          const int64_t k = k0 + (half + r) * GPURED__LANES;
-          if (k >= depth) continue;
-          unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
-#pragma unroll
-          for (int i = 0; i < V; ++i)
-            a[i] = half + r == 0 ? mul(u[k + i], x[i]) : fused(u[k + i], x[i], a[i]);
-        }
+      for (int i = 0; i < TIMES; ++i) {
+        const int64_t k = block * GPURED__BLOCK + (t + 32 * i) * (16 / SIZE);
+        if (column && k < d.depth)
+          copy_16(tile() + 16 * along_slot<SIZE>(q, t + 32 * i), column + k * SIZE);
       }
-      for (int h = 1; h < groups; h *= 2)
+    }
+  }
+  __device__ __forceinline__ void ask_weights(const dots &d) {
+    const int64_t item = job * (BLOCKS >> groups_log2) / d.columns;
+    const char *from = d.weights + item * d.depth * (int64_t)sizeof(T);
+    const int64_t first = step * WEIGHTS << groups_log2, end = d.depth * (int64_t)sizeof(T);
+    if (!d.shared_weights || job >= jobs) return;
+    for (int i = (int)threadIdx.x % 32 * 16; i < WEIGHTS << groups_log2; i += 512)
+      if (first + i < end) copy_16(tile() + ALONG_TILE + i, from + first + i);
+  }
+  __device__ __forceinline__ void advance(const dots &d) {
+    at = at + 1 < d.ring ? at + 1 : 0;
+    if (++step < steps) return;
+    step = 0;
+    job += by;
+    settle(d);
+  }
+  __device__ __forceinline__ void ask(const dots &d) {
+    ask_elements(d);
+    ask_weights(d);
+    copies_commit();
+    advance(d);
+  }
+  /* The first tiles; their weights come from the kernel before. */
+  __device__ __forceinline__ void begin(const dots &d, char *space) {
+    const int64_t blocks = (d.depth + GPURED__BLOCK - 1) / GPURED__BLOCK;
+    groups_log2 = d.groups_log2;
+    slot = ALONG_TILE + (d.shared_weights ? WEIGHTS << groups_log2 : 0);
+    ring = space + (int)threadIdx.x / 32 * d.ring * slot;
+    at = 0;
+    step = 0;
+    steps = (blocks + (1 << groups_log2) - 1) >> groups_log2;
+    job = blockIdx.x * (int64_t)(ALONG_THREADS / 32) + threadIdx.x / 32;
+    by = gridDim.x * (int64_t)(ALONG_THREADS / 32);
+    jobs = (d.items * d.columns + (BLOCKS >> groups_log2) - 1) / (BLOCKS >> groups_log2);
+    settle(d);
+    along_copies weights = *this;
+#pragma unroll 1
+    for (int i = 0; i < d.ring; ++i) {
+      ask_elements(d);
+      advance(d);
+    }
+    after_launch_before();
+#pragma unroll 1
+    for (int i = 0; i < d.ring; ++i) {
+      weights.ask_weights(d);
+      weights.advance(d);
+    }
+    copies_wait();
+  }
+  /* The next tile is there, what is behind it on its way. */
+  __device__ __forceinline__ void wait(const dots &d) {
+    if (d.ring > 2)
+      copies_wait_but<2>();
+    else
+      copies_wait_but<1>();
+    __syncwarp();
+  }
+};
+
+/* A thread's lanes of its block of a tile, of which `rows` exist. */
+template <int A, int D>
+GPURED__DEV void lane_along(const char *tile, const typename acc<A>::T *u, int rows,
+                            typename acc<A>::T *a) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, PARTS = V * (int)sizeof(T) / 16 };
+  enum { ROWS = sizeof(T) == 8 ? 2 : 4 }; /* at a time */
+  const int t = (int)threadIdx.x % 32;
 #pragma unroll
-        for (int i = 0; i < V; ++i) a[i] = add(a[i], from_below(0xffffffffu, a[i], h * SIZE));
+  for (int i = 0; i < V; ++i) a[i] = nothing(T());
 #pragma unroll
-      for (int i = 0; i < V; ++i) push<K_ADD>(stack + i, V, count, a[i]);
+  for (int first = 0; first < GPURED__LANES; first += ROWS) {
+    uint4 raw[ROWS], weights[ROWS][PARTS];
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      if (first + r >= rows) continue;
+      raw[r] =
+          *(const uint4 *)(tile + 16 * along_slot<SIZE>(t / SIZE, (first + r) * SIZE + t % SIZE));
+#pragma unroll
+      for (int i = 0; i < PARTS; ++i)
+        weights[r][i] = ((const uint4 *)(u + (first + r) * GPURED__LANES))[i];
     }
 #pragma unroll
-    for (int i = 0; i < V; ++i) a[i] = closed<K_ADD>(stack + i, V, count);
+    for (int r = 0; r < ROWS; ++r) {
+      T x[V], w[V];
+      if (first + r >= rows) continue;
+      unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+      memcpy(w, weights[r], sizeof w);
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = first + r == 0 ? mul(w[i], x[i]) : fused(w[i], x[i], a[i]);
+    }
+  }
+}
+
+template <int A, int D>
+static __global__ void __launch_bounds__(ALONG_THREADS, ALONG_RESIDENT)
+    dot_along(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  extern __shared__ __align__(128) char space[];
+  const int t = (int)threadIdx.x % 32, p = t % SIZE, groups = 1 << d.groups_log2;
+  const int group = t / SIZE & (groups - 1), mine = t / SIZE >> d.groups_log2;
+  const int64_t each = 32 / SIZE >> d.groups_log2, whole = ((int64_t)1 << d.blocks_log2) - 1;
+  T low[TREE_LEVELS][V], high[V * DOT_LEVELS], a[V];
+  along_copies<T, SIZE> copies;
+  copies.begin(d, space);
+#pragma unroll 1
+  for (int64_t job = blockIdx.x * (int64_t)(ALONG_THREADS / 32) + threadIdx.x / 32;
+       job < copies.jobs; job += copies.by) {
+    const int64_t s = job * each + mine, item = s / d.columns;
+    const int64_t depth = s < d.items * d.columns ? d.depth : 0;
+    const T *u = (const T *)d.weights + item * d.depth;
+    int64_t step = 0;
+#pragma unroll 1
+    for (; step < copies.steps || (step & whole); ++step) {
+      if (step < copies.steps) {
+        copies.wait(d);
+        const int64_t block = (step << d.groups_log2) + group, k = block * GPURED__BLOCK + p * V;
+        const int64_t left = (depth - k + GPURED__LANES - 1) / GPURED__LANES;
+        const char *weights = copies.tile() + ALONG_TILE;
+        lane_along<A, D>(
+            copies.tile(),
+            d.shared_weights ? (const T *)weights + group * GPURED__BLOCK + p * V : u + k,
+            k >= depth             ? 0
+            : left < GPURED__LANES ? (int)left
+                                   : (int)GPURED__LANES,
+            a);
+        __syncwarp();
+        copies.ask(d);
+        for (int h = 1; h < groups; h *= 2)
+#pragma unroll
+          for (int i = 0; i < V; ++i) a[i] = add(a[i], from_below(0xffffffffu, a[i], h * SIZE));
+      } else {
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = nothing(T());
+      }
+      carry<V>(low, (int)(step & whole), a);
+      if ((step & whole) == whole)
+#pragma unroll
+        for (int i = 0; i < V; ++i) push<K_ADD>(high + i, V, step >> d.blocks_log2, a[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = closed<K_ADD>(high + i, V, step >> d.blocks_log2);
     const T y = fold_lanes<K_ADD, SIZE, V>(a);
-    if (group == 0 && p == 0 && s < jobs) store_dot(d, item, j, y);
+    if (group == 0 && p == 0 && depth > 0) store_dot(d, item, s % d.columns, y);
   }
 }
 
@@ -6885,7 +7342,8 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled
  * by bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
  */
-enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_CACHE = 32 * 1024 * 1024 };
+enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_SHARERS = 4 };
+enum { TENSOR_CACHE = 32 * 1024 * 1024 };
 enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
 enum { TENSOR_AXES = 3 };                                /* of the batch, in an operand */
 enum { TENSOR_FINISH = 256 };
@@ -7327,6 +7785,7 @@ static __global__ void __launch_bounds__(THREADS)
   const float factor = lse_factor(j);
   const float2 *p = j.partial + (r * j.slots + (int64_t)item * j.segments) * j.columns + column;
   float2 y = fold_start(fold);
+  let_next_launch();
   after_launch_before();
   if (column < j.columns) {
 #pragma unroll 8
@@ -7483,13 +7942,14 @@ GPURED__DEV void barrier_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
                : "memory");
 }
-/* Arrives at the same barrier of another block of the cluster. */
-GPURED__DEV void barrier_arrive(uint32_t bar, uint32_t rank) {
-  asm volatile(
-      "{ .reg .b32 r; mapa.shared::cluster.u32 r, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [r]; }" ::"r"(bar),
-      "r"(rank)
-      : "memory");
+/* Where another block of the cluster has what this one has at an address, and an arrival there. */
+GPURED__DEV uint32_t address_in(uint32_t address, uint32_t rank) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+GPURED__DEV void barrier_arrive(uint32_t there) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
 GPURED__DEV bool barrier_try(uint32_t bar, uint32_t parity) {
   uint32_t done;
@@ -7505,13 +7965,17 @@ GPURED__DEV void barrier_wait(uint32_t bar, uint32_t parity) {
   while (!barrier_try(bar, parity)) {
   }
 }
+/* One lane of a warp: unlike a comparison with a number, this tells the compiler that it is one. */
+GPURED__DEV bool elected() {
+  uint32_t yes;
+  asm volatile(
+      "{ .reg .pred p; elect.sync _|p, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(yes));
+  return yes != 0;
+}
 GPURED__DEV void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-/* The first copy will not have to wait for what describes the tensor. */
-GPURED__DEV void expect_map(const CUtensorMap *map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 /* A box of a tensor to shared memory, of one block or of all blocks in `mask`. */
@@ -7548,10 +8012,11 @@ GPURED__DEV void copy_box(const CUtensorMap *map, uint32_t to, uint32_t bar, int
 }
 
 /* Shared memory as the matrix instructions see it: rows of 128 bytes, swizzled, 1024 bytes to the
- * next eight rows; 64 elements to the next piece of an operand that lies crosswise. */
-GPURED__DEV uint64_t operand_at(uint32_t address) {
-  const uint64_t pieces = 64 * 128 >> 4, rows = 1024 >> 4, swizzle = 1;
-  return (uint64_t)((address & 0x3ffff) >> 4) | pieces << 16 | rows << 32 | swizzle << 62;
+ * next eight rows; 64 elements to the next piece of an operand that lies crosswise. This is the
+ * lower half of what says so; the upper one is always the same. */
+GPURED__DEV uint32_t operand_at(uint32_t address) {
+  const uint32_t pieces = 64 * 128 >> 4;
+  return (address & 0x3ffff) >> 4 | pieces << 16;
 }
 
 #define GPURED__R10(t) \
@@ -7575,30 +8040,32 @@ GPURED__DEV uint64_t operand_at(uint32_t address) {
 
 /* d = a b + (go_on ? d : 0) for 64 by N by 16; one instruction for each type, N and pair of
  * layouts. `negative` takes -a. */
-#define GPURED__MULTIPLY(N, type, regs, outs, na, nb, ngo, nneg, nta, ntb)               \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #ngo                                   \
-               ", 0;\n"                                                                  \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" regs \
-               "}, %" #na ", %" #nb ", p, %" #nneg ", 1, %" #nta ", %" #ntb "; }"        \
-               : outs                                                                    \
-               : "l"(a), "l"(b), "r"(go_on), "n"(NEGATIVE ? -1 : 1), "n"(TA), "n"(TB))
+#define GPURED__MULTIPLY(N, type, regs, outs, na, nb, ngo, nneg, nta, ntb)                  \
+  asm volatile("{ .reg .pred p; .reg .b32 upper; .reg .b64 x, y;\nsetp.ne.b32 p, %" #ngo    \
+               ", 0;\nmov.b32 upper, 0x40000040;\n" /* rows: 1024 >> 4, swizzle: 1 << 30 */ \
+               "mov.b64 x, {%" #na ", upper};\nmov.b64 y, {%" #nb                           \
+               ", upper};\n"                                                                \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" regs    \
+               "}, x, y, p, %" #nneg ", 1, %" #nta ", %" #ntb "; }"                         \
+               : outs                                                                       \
+               : "r"(a), "r"(b), "r"(go_on), "n"(NEGATIVE ? -1 : 1), "n"(TA), "n"(TB))
 
 template <int BF, int TA, int TB, int NEGATIVE>
-GPURED__DEV void multiply_add(float (&d)[128], uint64_t a, uint64_t b, int go_on) {
+GPURED__DEV void multiply_add(float (&d)[128], uint32_t a, uint32_t b, int go_on) {
   if (BF)
     GPURED__MULTIPLY(256, "bf16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
   else
     GPURED__MULTIPLY(256, "f16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
 }
 template <int BF, int TA, int TB, int NEGATIVE>
-GPURED__DEV void multiply_add(float (&d)[80], uint64_t a, uint64_t b, int go_on) {
+GPURED__DEV void multiply_add(float (&d)[80], uint32_t a, uint32_t b, int go_on) {
   if (BF)
     GPURED__MULTIPLY(160, "bf16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
   else
     GPURED__MULTIPLY(160, "f16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
 }
 template <int BF, int TA, int TB, int NEGATIVE>
-GPURED__DEV void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int go_on) {
+GPURED__DEV void multiply_add(float (&d)[32], uint32_t a, uint32_t b, int go_on) {
   if (BF)
     GPURED__MULTIPLY(64, "bf16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
   else
@@ -7627,6 +8094,8 @@ GPURED__DEV void hold(float (&d)[N]) {
 
 struct tensor_ring {
   uint32_t data, full, empty; /* addresses: tiles, barriers of 8 bytes */
+  uint32_t kept, other, back; /* of a warpgroup: its operands in the first tile; of a lane: the
+                                 empty barriers of the block that it tells */
   int4 *place; /* with the first step of a tile of the product: its item, its number along the
                   reduced axis, its first kept element, the slot of its results */
   int stages, stage, cluster;
@@ -7646,17 +8115,15 @@ GPURED__DEV void ring_wait(const tensor_ring &ring) {
 
 /* Tells every block of the cluster that this warp has done with a tile. */
 GPURED__DEV void ring_free(const tensor_ring &ring, int stage) {
-  const uint32_t lane = threadIdx.x % 32;
-  if ((int)lane < ring.cluster) barrier_arrive(ring.empty + 8 * stage, lane);
+  if ((int)(threadIdx.x % 32) < ring.cluster) barrier_arrive(ring.back + 8 * stage);
 }
 
 /* One step of the depth; go_on: is there a sum already? */
 template <int BN, int BF, int TA, int TB, int NEGATIVE>
-GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int group, int go_on) {
+GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int go_on) {
   enum { STEP_A = TA ? 2048 >> 4 : 32 >> 4, STEP_B = TB ? 2048 >> 4 : 32 >> 4 };
-  const uint32_t at = ring.data + ring.stage * tensor_shape<BN>::BYTES;
-  const uint64_t a = operand_at(at + group * 8192);
-  const uint64_t b = operand_at(at + tensor_shape<BN>::KEPT_BYTES);
+  const uint32_t at = ring.stage * (tensor_shape<BN>::BYTES >> 4);
+  const uint32_t a = ring.kept + at, b = ring.other + at;
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int i = 0; i < TENSOR_STEP / 16; ++i)
@@ -7689,11 +8156,11 @@ GPURED__DEV void tensor_multiply(const tensor_job &j, float (&acc)[BN / 2], tens
   int before = ring->stage;
   hold(acc);
   ring_wait(*ring);
-  tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, group, 0);
+  tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, 0);
   ring_next(ring);
   for (int k = 1; k < j.steps; ++k) {
     ring_wait(*ring);
-    tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, group, 1);
+    tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, 1);
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     ring_free(*ring, before);
     before = ring->stage;
@@ -7705,31 +8172,15 @@ GPURED__DEV void tensor_multiply(const tensor_job &j, float (&acc)[BN / 2], tens
   ring_free(*ring, before);
 }
 
-template <int BN>
+/* The same for the form that the job says, of FORM and those after it. */
+template <int BN, int FORM>
 GPURED__DEV void tensor_multiply_any(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
                                      int group) {
-  switch (j.form) {
-#define GPURED__CASE(c)                                                                   \
-  case c:                                                                                 \
-    if constexpr (BN != 160 || (c & 4) == 0) tensor_multiply<BN, c>(j, acc, ring, group); \
-    break;
-    GPURED__CASE(0)
-    GPURED__CASE(1)
-    GPURED__CASE(2)
-    GPURED__CASE(3)
-    GPURED__CASE(4)
-    GPURED__CASE(5)
-    GPURED__CASE(6)
-    GPURED__CASE(7)
-    GPURED__CASE(8)
-    GPURED__CASE(9)
-    GPURED__CASE(10)
-    GPURED__CASE(11)
-    GPURED__CASE(12)
-    GPURED__CASE(13)
-    GPURED__CASE(14)
-    GPURED__CASE(15)
-#undef GPURED__CASE
+  if constexpr (FORM < 16) {
+    if (j.form != FORM)
+      tensor_multiply_any<BN, FORM + 1>(j, acc, ring, group);
+    else if constexpr (BN != 160 || (FORM & 4) == 0)
+      tensor_multiply<BN, FORM>(j, acc, ring, group);
   }
 }
 
@@ -7797,6 +8248,11 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
   const float factor = lse_factor(j);
   float2 run[2];
   run[0] = run[1] = fold_start(fold);
+  ring.back = address_in(ring.empty, (uint32_t)lane < (uint32_t)ring.cluster ? lane : 0);
+  /* in uniform registers */
+  ring.full = __shfl_sync(0xffffffffu, ring.full, 0);
+  ring.kept = __shfl_sync(0xffffffffu, operand_at(ring.data + group * 8192), 0);
+  ring.other = __shfl_sync(0xffffffffu, operand_at(ring.data + tensor_shape<BN>::KEPT_BYTES), 0);
   if (j.turns && group == 1) turn_pass(group);
   for (; unit < j.units; unit += stride) {
     for (int left = tensor_tiles_of(j, unit); left > 0; --left) {
@@ -7807,7 +8263,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
       ring_wait(ring);
       const int4 at = ring.place[ring.stage];
       const int64_t column = at.z + mine;
-      tensor_multiply_any<BN>(j, acc, &ring, group);
+      tensor_multiply_any<BN, 0>(j, acc, &ring, group);
       tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,
                           2 * (lane % 4), column, run);
       if (left > 1 || (KIND == TENSOR_ANY && j.count > 1)) continue;
@@ -7840,8 +8296,6 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   ring.parity = 0;
   ring.cluster = j.cluster;
   if (threadIdx.x == 0) {
-    expect_map(&j.right_map);
-    expect_map(&j.left_map);
     for (int i = 0; i < j.stages; ++i) {
       barrier_init(ring.full + 8 * i, 1);
       barrier_init(ring.empty + 8 * i, 4 * tensor_shape<BN>::GROUPS * j.cluster);
@@ -7850,10 +8304,14 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   }
   __syncthreads();
   cluster_sync();
+  after_launch_before(); /* no memory but the block's own was touched so far */
   let_next_launch();
   if (group == 0) {
     if (BN >= 160) asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
-    if (threadIdx.x == 0) tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
+    /* the kernel for anything would spill registers with an elected lane */
+    if (KIND == TENSOR_ANY ? threadIdx.x == 0
+                           : __shfl_sync(0xffffffffu, threadIdx.x / 32, 0) == 0 && elected())
+      tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
   } else {
     if (BN == 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     if (BN == 160) asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
@@ -8334,7 +8792,7 @@ static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const te
   const double side_by_side = clusters * t->kept * j->cluster;
   const double kept = (double)p->batches * (double)p->columns, bytes = 2 * (double)p->depth;
   const int crowded = (kept < side_by_side ? kept : side_by_side) * bytes > TENSOR_CACHE;
-  const int least = crowded ? (int)gpured__min_i64(j->tiles, TENSOR_RASTER) : 1;
+  const int least = crowded ? (int)gpured__min_i64(j->tiles, TENSOR_SHARERS) : 1;
   double best = 0;
   int tiles, chosen = 1;
   if (p->g->count > 1) return 1;
@@ -8523,22 +8981,25 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   tensor_job *j = &t->j;
   void *arguments[] = {j};
   cudaLaunchConfig_t config = {};
-  cudaLaunchAttribute cluster;
+  cudaLaunchAttribute wanted[2];
   const int most = m->processors * t->blocks / j->cluster;
+  const int waits = t->tile != HMMA_TILE; /* by itself, for the launch before */
   int64_t blocks;
   gpured_status st = run_vectors(m, p, t, memory);
   if (st != GPURED_OK) return st;
   j->partial = (float2 *)memory;
-  memset(&cluster, 0, sizeof cluster);
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = (unsigned)j->cluster;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  memset(wanted, 0, sizeof wanted);
+  wanted[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  wanted[0].val.programmaticStreamSerializationAllowed = 1;
+  wanted[1].id = cudaLaunchAttributeClusterDimension;
+  wanted[1].val.clusterDim.x = (unsigned)j->cluster;
+  wanted[1].val.clusterDim.y = wanted[1].val.clusterDim.z = 1;
   config.gridDim = dim3((unsigned)((j->units < most ? j->units : most) * j->cluster));
   config.blockDim = dim3((unsigned)t->threads);
   config.dynamicSmemBytes = t->shared;
   config.stream = m->stream;
-  config.attrs = &cluster;
-  config.numAttrs = j->cluster > 1;
+  config.attrs = wanted;
+  config.numAttrs = waits ? 1 + (j->cluster > 1) : 0;
   st = allow_shared(m, t->kernel);
   if (st != GPURED_OK) return st;
   GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
@@ -8726,6 +9187,10 @@ struct dot_launch {
 };
 
 enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG };
+/* What joins segments, in bytes that a multiprocessor reads meanwhile. Strips of 64 bytes take
+ * longer to read where there are enough of them. */
+enum { ACROSS_JOIN = 7 << 15 };
+static const double ACROSS_NARROW = 1.15;
 
 template <int A, int D>
 static const void *dot_kernel(int how) {
@@ -8733,8 +9198,8 @@ static const void *dot_kernel(int how) {
   return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
 }
 
-static const void *dot_kernel_of(const gpured__gemm_plan *p, int how) {
-  switch (p->acc * 16 + p->right.dtype) {
+static const void *dot_kernel_of(int acc, int dtype, int how) {
+  switch (acc * 16 + dtype) {
     case GPURED__F32 * 16 + GPURED_F32:
       return dot_kernel<GPURED__F32, GPURED_F32>(how);
     case GPURED__F32 * 16 + GPURED_F16:
@@ -8749,74 +9214,169 @@ static const void *dot_kernel_of(const gpured__gemm_plan *p, int how) {
   return NULL;
 }
 
-/* Columns that lie together. */
-static int choose_dot_along(const gpured__gemm_plan *p, dot_launch *l) {
-  const int size = (int)gpured__dtype_size(p->right.dtype), v = 16 / size;
+/* As many blocks of threads, up to `places`, as have the same number of jobs each, or almost. */
+static int64_t even_share(int64_t jobs, int64_t places) {
+  return jobs > places ? gpured__ceil_div(jobs, gpured__ceil_div(jobs, places)) : jobs;
+}
+
+/* Columns that lie together: several blocks of each in a tile only where columns are few. */
+static int choose_dot_along(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const int size = (int)gpured__dtype_size(p->right.dtype), v = 16 / size, tile = 32 / size;
   const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
-  if (l->d.right.along != 1 || p->depth % v) return 0;
+  const int64_t columns = p->batches * p->columns, warps = ALONG_THREADS / 32;
+  size_t weights, tile_bytes = ALONG_TILE, most;
+  dots *d = &l->d;
+  if (d->matrix.along != 1 || p->depth % v || 2 * warps * ALONG_TILE > m->shared) return 0;
   if (!on_borders(p, &p->right, GPURED__RIGHT, p->right.ndim - 2)) return 0;
-  while ((size << l->d.groups_log2) < 32 && (int64_t)1 << l->d.groups_log2 < blocks)
-    ++l->d.groups_log2;
-  l->kernel = dot_kernel_of(p, DOT_ALONG);
-  l->threads = DOT_THREADS;
-  l->blocks = gpured__ceil_div(p->batches * p->columns, (DOT_THREADS / size) >> l->d.groups_log2);
+  while (tile >> d->groups_log2 > 1 && (int64_t)1 << d->groups_log2 < blocks &&
+         gpured__ceil_div(columns, tile >> d->groups_log2) < m->processors * ALONG_ENOUGH)
+    ++d->groups_log2;
+  d->blocks_log2 = log2_up(gpured__ceil_div(blocks, (int64_t)1 << d->groups_log2));
+  if (d->blocks_log2 > TREE_LEVELS) d->blocks_log2 = TREE_LEVELS;
+  weights = GPURED__BLOCK * acc_size(p) << d->groups_log2;
+  d->shared_weights = p->columns % (tile >> d->groups_log2) == 0 &&
+                      2 * (size_t)warps * (ALONG_TILE + weights) <= (size_t)m->shared;
+  if (d->shared_weights) tile_bytes += weights;
+  l->shared = (size_t)warps * tile_bytes;
+  d->ring = 6 * l->shared < (size_t)m->shared ? 3 : 2; /* of two blocks of threads */
+  l->shared *= (size_t)d->ring;
+  most = (size_t)m->shared / l->shared;
+  if (most > ALONG_RESIDENT) most = ALONG_RESIDENT;
+  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_ALONG);
+  l->threads = ALONG_THREADS;
+  l->blocks = gpured__ceil_div(gpured__ceil_div(columns, tile >> d->groups_log2), warps);
+  l->blocks = even_share(l->blocks, m->processors * (int64_t)most);
   return 1;
+}
+
+/* The strips and segments of dot_across that take the least time, by the bytes that a
+ * multiprocessor reads, and what it costs to join segments. Shapes alone decide. 0: there are too
+ * many. */
+static int choose_strips(const machine *m, int acc, int size, dots *d) {
+  const int v_log2 = log2_up(16 / size);
+  const double node = acc == GPURED__F32 ? 64 : 128, all = (double)d->items * (double)d->columns;
+  double least = 0;
+  int across_log2, blocks_log2;
+  d->units = 0;
+  for (across_log2 = 2; across_log2 <= ACROSS_LOG2; ++across_log2)
+    for (blocks_log2 = 0; blocks_log2 <= TREE_LEVELS; ++blocks_log2) {
+      const int rows_log2 = 8 + blocks_log2 + ACROSS_LOG2 - across_log2;
+      const int64_t rows = (int64_t)1 << rows_log2, strip = (int64_t)1 << (across_log2 + v_log2);
+      const int64_t segments = (d->depth + rows - 1) >> rows_log2;
+      const int64_t tiles = (d->columns + strip - 1) >> (across_log2 + v_log2);
+      const double units = (double)d->items * (double)tiles * (double)segments;
+      double cost = (double)(d->depth < rows ? d->depth : rows) * (16 << across_log2);
+      if (units > INT32_MAX / 2 || segments > FINISH_MOST) continue;
+      if (across_log2 == 2 && units > m->processors) cost *= ACROSS_NARROW;
+      if (units > m->processors)
+        cost *= ACROSS_RESIDENT * gpured__ceil_div((int64_t)units, m->processors * ACROSS_RESIDENT);
+      if (segments > 1) cost += ACROSS_JOIN + 2 * node * (double)segments * all / m->processors;
+      if (d->units > 0 && cost >= least) continue;
+      least = cost;
+      d->across_log2 = across_log2;
+      d->blocks_log2 = blocks_log2;
+      d->tiles = (int)tiles;
+      d->segments = (int)segments;
+      d->units = (int)units;
+      if (segments == 1) break;
+    }
+  return d->units > 0;
 }
 
 /* Columns side by side. */
-static int choose_dot_across(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
-  const int v = 16 / (int)gpured__dtype_size(p->right.dtype);
-  const int64_t blocks = gpured__ceil_div(p->depth, GPURED__BLOCK);
-  const int64_t threads = p->batches * (p->columns / (p->acc == GPURED__F32 ? 4 : 2));
-  dots *d = &l->d;
-  if (!has_vectors(p, &p->right, GPURED__RIGHT)) return 0;
-  if (blocks == 1 && threads >= (int64_t)m->processors * DOT_THREADS) {
-    l->kernel = dot_kernel_of(p, DOT_SHORT);
-    l->threads = DOT_THREADS;
-    l->shared = SHORT_SHARED;
-    l->blocks = gpured__ceil_div(threads, DOT_THREADS);
-    return 1;
-  }
-  d->across_log2 = 5;
-  while (d->across_log2 > 2 &&
-         gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches <
-             (int64_t)m->processors)
-    --d->across_log2;
-  while ((int64_t)1 << (d->blocks_log2 + 5 - d->across_log2) < blocks) ++d->blocks_log2;
-  l->kernel = dot_kernel_of(p, DOT_ACROSS);
+static int use_dot_across(const machine *m, int acc, int dtype, dot_launch *l) {
+  const size_t threads = ACROSS_THREADS, size = gpured__dtype_size(dtype);
+  l->kernel = dot_kernel_of(acc, dtype, DOT_ACROSS);
   l->threads = ACROSS_THREADS;
-  l->blocks = gpured__ceil_div(p->columns, (int64_t)v << d->across_log2) * p->batches;
+  l->shared = across_ring_bytes(m->major) + threads * (16 / size) * (acc == GPURED__F32 ? 4 : 8);
+  if (!l->kernel || l->shared > (size_t)m->shared) return 0;
+  if (!choose_strips(m, acc, (int)size, &l->d)) return 0;
+  l->blocks = even_share(l->d.units, m->processors * ACROSS_RESIDENT);
   return 1;
 }
 
-static void choose_dot(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
-  if (p->depth > 0 && dot_kernel_of(p, DOT_ACROSS) &&
-      (choose_dot_along(p, l) || choose_dot_across(m, p, l)))
-    return;
+/* Columns of at most one block, if they are many. */
+static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const int64_t threads = p->batches * (p->columns / (p->acc == GPURED__F32 ? 4 : 2));
+  if (p->depth > GPURED__BLOCK || threads < (int64_t)m->processors * DOT_THREADS) return 0;
+  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_SHORT);
+  l->threads = DOT_THREADS;
+  l->shared = SHORT_SHARED;
+  l->blocks = gpured__ceil_div(threads, DOT_THREADS);
+  return 1;
+}
+
+/* `any_layout`: for the workspace, which does not depend on where data lie. */
+static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_layout,
+                       dot_launch *l) {
+  memset(l, 0, sizeof *l);
+  l->d.items = p->batches;
+  l->d.columns = p->columns;
+  l->d.depth = p->depth;
+  l->d.segments = 1;
+  l->d.matrix = describe_operand(&p->right, GPURED__RIGHT);
+  l->d.which = GPURED__RIGHT;
+  l->d.batch_count = p->batch_count;
+  memcpy(l->d.batch, p->batch, sizeof l->d.batch);
+  if (p->depth > 0 && dot_kernel_of(p->acc, p->right.dtype, DOT_ACROSS)) {
+    if (any_layout && use_dot_across(m, p->acc, p->right.dtype, l)) return;
+    if (choose_dot_along(m, p, l)) return;
+    if (has_vectors(p, &p->right, GPURED__RIGHT) &&
+        (choose_dot_short(m, p, l) || use_dot_across(m, p->acc, p->right.dtype, l)))
+      return;
+  }
+  l->d.segments = 1;
   l->kernel = p->acc == GPURED__F32   ? (const void *)dot_any<GPURED__F32>
               : p->acc == GPURED__F64 ? (const void *)dot_any<GPURED__F64>
                                       : (const void *)dot_any<GPURED__U64>;
   l->threads = DOT_THREADS;
+  l->shared = 0;
   l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
 }
 
-static gpured_status run_dot(gemm_run *run, const char *weights, char *out, const ending *end) {
-  const gpured__gemm_plan *p = run->p;
-  dot_launch l;
-  void *arguments[] = {&l.d};
-  memset(&l, 0, sizeof l);
-  l.d.items = p->batches;
-  l.d.columns = p->columns;
-  l.d.depth = p->depth;
-  l.d.right = describe_operand(&p->right, GPURED__RIGHT);
-  l.d.weights = weights;
-  l.d.out = out;
-  if (end) l.d.end = *end;
-  l.d.batch_count = p->batch_count;
-  memcpy(l.d.batch, p->batch, sizeof l.d.batch);
-  choose_dot(run->m, p, &l);
-  return launch_as(run->m, LAUNCH_BESIDE, l.kernel, most_blocks(l.blocks), l.threads, l.shared,
-                   arguments);
+/* The sums of the left operand's columns, as products with ones. */
+static int choose_left_sums(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  memset(l, 0, sizeof *l);
+  l->d.items = p->batches;
+  l->d.columns = p->depth;
+  l->d.depth = p->rows;
+  l->d.matrix = describe_operand(&p->left, GPURED__RIGHT);
+  l->d.which = GPURED__LEFT;
+  l->d.batch_count = p->batch_count;
+  memcpy(l->d.batch, p->batch, sizeof l->d.batch);
+  return p->rows > COLS_SHORT && use_dot_across(m, p->acc, p->left.dtype, l);
+}
+
+/* Bytes of the nodes of segments. */
+static double dot_nodes(const dots *d) {
+  return d->segments > 1
+             ? (double)d->segments * (double)d->items * (double)d->columns * GPURED__LANES
+             : 0;
+}
+
+/* Launches what was chosen, and what joins its segments. */
+static gpured_status run_dot(gemm_run *run, int how, dot_launch *l, char *partial) {
+  void *arguments[] = {&l->d};
+  reduction r;
+  gpured_status st;
+  l->d.partial = partial;
+  st = launch_as(run->m, how, l->kernel, most_blocks(l->blocks), l->threads, l->shared, arguments);
+  if (st != GPURED_OK || l->d.segments == 1) return st;
+  memset(&r, 0, sizeof r);
+  r.acc = run->p->acc;
+  r.kind = K_ADD;
+  r.lanes = GPURED__LANES;
+  r.j.op = GPURED_SUM;
+  r.j.out_dtype = r.acc == GPURED__F32 ? GPURED_F32 : GPURED_F64;
+  r.j.outputs = l->d.items * l->d.columns;
+  r.j.out = l->d.out;
+  r.j.kept_count = 1;
+  r.j.kept[0].n = r.j.outputs;
+  r.j.kept[0].stride[GPURED__OUT] = 1;
+  r.j.segments = l->d.segments;
+  r.j.partial = partial;
+  r.j.beside = 1;
+  return run_finish(run->m, &r);
 }
 
 static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
@@ -8843,8 +9403,13 @@ static gpured_status end_short_road(gemm_run *run, const char *sums, char *produ
                                     const char *row_sums, const char *column_bias) {
   const gpured__gemm_plan *p = run->p;
   ending ends[GPURED_MAX_RESULTS];
+  dot_launch l;
+  char *partial;
   gpured_status st;
   int r, count = 0;
+  choose_dot(run->m, p, run->measuring, &l);
+  partial = reserve(run, dot_nodes(&l.d), acc_size(p));
+  if (run->measuring) return GPURED_OK;
   for (r = 0; r < p->g->count; ++r) {
     ending *e = &ends[count];
     if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
@@ -8857,31 +9422,49 @@ static gpured_status end_short_road(gemm_run *run, const char *sums, char *produ
     e->column_bias = column_bias;
     ++count;
   }
-  if (count == 1 && p->batches * p->columns <= SHORT_ROAD_ALONE)
-    return run_dot(run, sums, NULL, ends);
-  st = run_dot(run, sums, products, NULL);
+  l.d.weights = sums;
+  if (count == 1 && l.d.segments == 1 && p->batches * p->columns <= SHORT_ROAD_ALONE) {
+    l.d.end = ends[0];
+    return run_dot(run, LAUNCH_BESIDE, &l, partial);
+  }
+  l.d.out = products;
+  st = run_dot(run, LAUNCH_BESIDE, &l, partial);
   for (r = 0; r < count && st == GPURED_OK; ++r) st = end_sums_of(run, &ends[r]);
   return st;
+}
+
+/* The column sums of the left operand. */
+static gpured_status sum_left(gemm_run *run, char *sums) {
+  const gpured__gemm_plan *p = run->p;
+  gpured_tensor view, out;
+  dot_launch l;
+  char *partial;
+  if (p->depth == 0) return GPURED_OK;
+  if (choose_left_sums(run->m, p, &l)) {
+    partial = reserve(run, dot_nodes(&l.d), acc_size(p));
+    l.d.out = sums;
+    if (!run->measuring && has_deep_vectors(p, &p->left, GPURED__LEFT))
+      return run_dot(run, LAUNCH_AFTER, &l, partial);
+  }
+  view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
+  out = gpured__gemm_vector(p, sums, p->depth);
+  return reduce_view(run, GPURED_SUM, -1, &view, 1u << p->batch_count, &out);
 }
 
 static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
   const gpured__gemm_plan *p = run->p;
   const double items = (double)p->batches;
-  const uint32_t outer = 1u << p->batch_count;
   char *sums = reserve(run, items * (double)p->depth, acc_size(p));
   char *products = reserve(run, items * (double)p->columns, acc_size(p)), *row_sums = NULL;
-  gpured_tensor view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
-  gpured_tensor out = gpured__gemm_vector(p, sums, p->depth);
   const int has_rows = p->row_bias || p->g->form, has_columns = p->column_bias || p->g->form;
-  gpured_status st = GPURED_OK;
-  if (p->depth > 0) st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
+  gpured_status st = sum_left(run, sums);
   if (st == GPURED_OK && has_rows) {
+    gpured_tensor view = gpured__gemm_vector(p, b->rows, p->rows), out;
     row_sums = reserve(run, items, acc_size(p));
-    view = gpured__gemm_vector(p, b->rows, p->rows);
     out = gpured__gemm_vector(p, row_sums, 1);
-    st = reduce_view(run, GPURED_SUM, -1, &view, outer, &out);
+    st = reduce_view(run, GPURED_SUM, -1, &view, 1u << p->batch_count, &out);
   }
-  if (run->measuring || st != GPURED_OK) return st;
+  if (st != GPURED_OK) return st;
   return end_short_road(run, sums, products, row_sums, has_columns ? b->columns : NULL);
 }
 

@@ -244,21 +244,26 @@ static void both_calls(pending *p, const gpured_options *o) {
   CHECK(st == GPURED_OK, "scan: status %d", (int)st);
 }
 
-static void test_streams(gpured_backend backend) {
-  pending p[STREAMS];
+/* Both calls on every stream, several times, with nothing in between that waits. */
+static void many_streams(pending *p, int streams, int64_t n, int64_t step, int times) {
   int i, k;
-  (void)backend;
-  for (i = 0; i < STREAMS; ++i) make_pending(&p[i], MANY + i * 12345, (uint64_t)i + 1);
-  for (k = 0; k < 50; ++k)
-    for (i = 0; i < STREAMS; ++i) {
+  for (i = 0; i < streams; ++i) make_pending(&p[i], n + i * step, (uint64_t)i + 1);
+  for (k = 0; k < times; ++k)
+    for (i = 0; i < streams; ++i) {
       gpured_options o = stream_options(p[i].stream);
       both_calls(&p[i], &o);
     }
   RUN(cudaDeviceSynchronize());
-  for (i = 0; i < STREAMS; ++i) {
-    check_pending(&p[i], text("stream %d", i));
+  for (i = 0; i < streams; ++i) {
+    check_pending(&p[i], text("stream %d of %d", i, streams));
     free_pending(&p[i]);
   }
+}
+
+static void test_streams(gpured_backend backend) {
+  pending p[STREAMS];
+  (void)backend;
+  many_streams(p, STREAMS, MANY, 12345, 50);
 }
 
 /* Calls of one stream use the same standing memory, whatever their sizes, and leave it as they found
@@ -295,20 +300,9 @@ static void one_stream(void) {
 static void test_standing(gpured_backend backend) {
   enum { LIVE = 200 };
   pending *p = (pending *)malloc(LIVE * sizeof *p);
-  int i, k;
   (void)backend;
   one_stream();
-  for (i = 0; i < LIVE; ++i) make_pending(&p[i], 70000 + 17 * i, (uint64_t)i + 100);
-  for (k = 0; k < 3; ++k)
-    for (i = 0; i < LIVE; ++i) {
-      gpured_options o = stream_options(p[i].stream);
-      both_calls(&p[i], &o);
-    }
-  RUN(cudaDeviceSynchronize());
-  for (i = 0; i < LIVE; ++i) {
-    check_pending(&p[i], text("stream %d of many", i));
-    free_pending(&p[i]);
-  }
+  many_streams(p, LIVE, 70000, 17, 3);
   free(p);
   one_stream();
 }
