@@ -1110,6 +1110,11 @@ typedef struct gpured__span {
   int64_t lo, hi;
 } gpured__span;
 
+/* A stride that leaves the arithmetic of plans no room. */
+GPURED__INLINE int gpured__is_far(int64_t stride) {
+  return stride < -(INT64_MAX / 32) || stride > INT64_MAX / 32;
+}
+
 GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *span) {
   int64_t size = (int64_t)gpured__dtype_size(t->dtype), limit = INT64_MAX / 4, step, reach;
   int i;
@@ -1117,7 +1122,7 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
   span->hi = size;
   for (i = 0; i < t->ndim; ++i) {
     if (t->shape[i] <= 1 || t->strides[i] == 0) continue;
-    if (t->strides[i] < -limit / 8 || t->strides[i] > limit / 8) return GPURED_ERR_OVERFLOW;
+    if (gpured__is_far(t->strides[i])) return GPURED_ERR_OVERFLOW;
     step = t->strides[i] * size;
     if (gpured__mul_size(t->shape[i] - 1, step < 0 ? -step : step, &reach) || reach > limit)
       return GPURED_ERR_OVERFLOW;
@@ -1128,6 +1133,22 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
     if (span->hi - span->lo > limit) return GPURED_ERR_OVERFLOW;
   }
   return GPURED_OK;
+}
+
+/* Nothing is stepped to along an axis of one element, nor along any of an empty tensor: such strides
+ * may be any number, and so may the extents beside one of 0. Returns t, or a copy whose strides can
+ * be multiplied. */
+GPURED__FUNC const gpured_tensor *gpured__settle(const gpured_tensor *t, gpured_tensor *copy) {
+  int i, far = 0, empty = 0;
+  for (i = 0; i < t->ndim; ++i) {
+    empty |= t->shape[i] == 0;
+    far |= gpured__is_far(t->strides[i]);
+  }
+  if (!empty && !far) return t;
+  *copy = *t;
+  for (i = 0; i < t->ndim; ++i)
+    if (empty || gpured__is_far(t->strides[i])) copy->strides[i] = 0;
+  return copy;
 }
 
 /*
@@ -1512,15 +1533,17 @@ GPURED__FUNC int gpured__kernel_of(int op, int is_float) {
 /* Appends an axis to a list, merging it into the one before it where both step as one. */
 GPURED__FUNC void gpured__add_axis(gpured__axis *list, int *count, const gpured__axis *axis) {
   gpured__axis *last = list + *count - 1;
+  int64_t n = 0;
   int i, merge = *count > 0;
   if (axis->n == 1) return;
+  if (merge && gpured__mul_size(last->n, axis->n, &n)) merge = 0; /* beside an extent of 0 */
   for (i = 0; merge && i < GPURED__OPERANDS; ++i)
     if (last->stride[i] != axis->n * axis->stride[i]) merge = 0;
   if (!merge) {
     list[(*count)++] = *axis;
     return;
   }
-  last->n *= axis->n;
+  last->n = n;
   for (i = 0; i < GPURED__OPERANDS; ++i) last->stride[i] = axis->stride[i];
 }
 
@@ -7744,6 +7767,7 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   gpured__call call;
   gpured__plan plan;
   gpured__mode mode;
+  gpured_tensor own[2];
   const gpured_tensor *tensors[2];
   gpured_status st;
   if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
@@ -7751,6 +7775,8 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
+  in = gpured__settle(in, &own[0]);
+  out = gpured__settle(out, &own[1]);
   if (axes >> in->ndim != 0) return GPURED_ERR_ARG;
   if ((st = gpured__plan_reduce(&plan, (int)op, in, axes, out, &call)) != GPURED_OK) return st;
   tensors[0] = in;
@@ -7787,6 +7813,7 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
   gpured__call call;
   gpured__plan plan;
   gpured__mode mode;
+  gpured_tensor own[2];
   const gpured_tensor *tensors[2];
   gpured_status st;
   if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
@@ -7794,6 +7821,8 @@ static gpured_status gpured__do_scan(gpured_op op, const gpured_tensor *in, int 
   if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
+  in = gpured__settle(in, &own[0]);
+  out = gpured__settle(out, &own[1]);
   if (axis < 0 || axis >= in->ndim) return GPURED_ERR_ARG;
   if (op != GPURED_SUM && op != GPURED_PROD && op != GPURED_MIN && op != GPURED_MAX &&
       op != GPURED_LOGSUMEXP)
@@ -7852,6 +7881,31 @@ GPURED__FUNC gpured_status gpured__check_gemm(const gpured_gemm *g, int query) {
   return GPURED_OK;
 }
 
+typedef struct gpured__settled_gemm {
+  gpured_gemm g;
+  gpured_tensor operand[5];
+  gpured_result results[GPURED_MAX_RESULTS];
+} gpured__settled_gemm;
+
+/* The description with every tensor as gpured__settle() gives it. */
+GPURED__FUNC const gpured_gemm *gpured__settle_gemm(const gpured_gemm *g,
+                                                    gpured__settled_gemm *own) {
+  gpured_tensor out;
+  int r;
+  own->g = *g;
+  own->g.a = gpured__settle(g->a, &own->operand[0]);
+  own->g.b = gpured__settle(g->b, &own->operand[1]);
+  if (g->bias_m) own->g.bias_m = gpured__settle(g->bias_m, &own->operand[2]);
+  if (g->bias_n) own->g.bias_n = gpured__settle(g->bias_n, &own->operand[3]);
+  if (g->c) own->g.c = gpured__settle(g->c, &own->operand[4]);
+  own->g.results = own->results;
+  for (r = 0; r < g->count; ++r) {
+    own->results[r].op = g->results[r].op;
+    own->results[r].out = *gpured__settle(&g->results[r].out, &out);
+  }
+  return &own->g;
+}
+
 /* Takes the GEMM's own memory out of the caller's workspace: the reductions inside the call may use
  * what is behind it, and find none where nothing is left. */
 GPURED__FUNC void gpured__use_workspace(gpured_options *o, size_t bytes) {
@@ -7885,6 +7939,7 @@ GPURED__FUNC gpured_status gpured__check_gemm_memory(const gpured_gemm *g, gpure
 static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options *options,
                                      size_t *bytes) {
   gpured__call call;
+  gpured__settled_gemm own;
   gpured__gemm_plan plan;
   gpured__gemm_layout layout;
   gpured__memory memory;
@@ -7893,6 +7948,7 @@ static gpured_status gpured__do_gemm(const gpured_gemm *g, const gpured_options 
   int threads;
   if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm(g, call.query)) != GPURED_OK) return st;
+  g = gpured__settle_gemm(g, &own);
   if ((st = gpured__plan_gemm(&plan, g, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_gemm_memory(g, &call)) != GPURED_OK) return st;
   call.spread = gpured__spread_tasks;

@@ -30,6 +30,11 @@ static unsigned char *arena(void) {
   return aligned;
 }
 
+static void fill_arena(void) {
+  int i;
+  for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61); /* small positive floats */
+}
+
 /* A call of any of the functions. The pointers are what is passed, so that a case may clear them.
  */
 typedef struct args {
@@ -134,7 +139,7 @@ static void expect(const args *x, int status, int query_says, int line, const ch
   static unsigned char before[ARENA];
   int got, asked, wanted = query_says == BLIND ? GPURED_OK : status;
   size_t bytes = 12345, i;
-  for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61); /* small positive floats */
+  fill_arena();
   memcpy(before, arena(), ARENA);
   got = (int)call(x);
   CHECK(got == status, "%s, line %d, %s: status %d, not %d", names[x->kind], line, what, got,
@@ -199,6 +204,62 @@ static void test_empty_huge(gpured_backend backend) {
   CASE(GEMM, GPURED_OK, SAME, x.in.shape[0] = x.b.shape[0] = x.out.shape[0] = 0;
        x.in.shape[1] = big; x.in.shape[2] = x.b.shape[1] = big; x.in.strides[1] = INT64_MAX;
        x.b.strides[1] = INT64_MIN);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[1] = 0; x.in.strides[0] = x.in.strides[2] = INT64_MAX);
+  CASE(REDUCE, GPURED_OK, SAME, x.in.shape[0] = x.in.shape[1] = (int64_t)1 << 62; x.in.shape[2] = 0;
+       x.in.strides[0] = x.in.strides[1] = 0; x.axes = 3; x.out.ndim = 1; x.out.shape[0] = 0);
+}
+
+static void set_axis(gpured_tensor *t, int axis, int64_t extent, const int64_t *stride) {
+  t->shape[axis] = extent;
+  if (stride) t->strides[axis] = *stride;
+}
+
+/* Gives the first or second axis of a call another extent, wherever it stands, and a stride or, for
+ * NULL, the usual one. */
+static void set_extent(args *x, int axis, int64_t extent, const int64_t *stride) {
+  set_axis(&x->in, axis, extent, stride);
+  if (x->kind == REDUCE && axis == 0) set_axis(&x->out, 0, extent, stride);
+  if (x->kind == SCAN) set_axis(&x->out, axis, extent, stride);
+  if (x->kind >= GEMM && axis == 1) {
+    set_axis(&x->bias_m, 0, extent, stride);
+    set_axis(&x->c, 1, extent, stride);
+  } else if (x->kind >= GEMM) {
+    set_axis(&x->b, 0, extent, stride);
+    set_axis(&x->out, 0, extent, stride);
+    set_axis(&x->bias_n, 0, extent, stride);
+    set_axis(&x->c, 0, extent, stride);
+    set_axis(&x->results[0].out, 0, extent, stride);
+    set_axis(&x->results[1].out, 0, extent, stride);
+  }
+}
+
+static void run_single(int kind, int axis, const int64_t *stride, gpured_backend backend,
+                       unsigned char *after) {
+  args x;
+  int status;
+  set_up(&x, kind, backend);
+  x.flags = GPURED_SCAN_REVERSE;
+  set_extent(&x, axis, 1, stride);
+  fill_arena();
+  status = (int)call(&x);
+  CHECK(status == GPURED_OK, "kind %d, axis %d: status %d", kind, axis, status);
+  memcpy(after, arena(), ARENA);
+}
+
+/* Nothing is stepped to along an axis of one element, whatever its stride. */
+static void test_single_strides(gpured_backend backend) {
+  static const int64_t far[] = {INT64_MIN, INT64_MAX, INT64_MIN / 2 + 1, (int64_t)1 << 58};
+  static unsigned char want[ARENA], got[ARENA];
+  int kind, axis, i;
+  for (kind = REDUCE; kind < KINDS; ++kind)
+    for (axis = 0; axis < 2; ++axis) {
+      run_single(kind, axis, NULL, backend, want);
+      for (i = 0; i < COUNT(far); ++i) {
+        run_single(kind, axis, &far[i], backend, got);
+        CHECK(memcmp(want, got, ARENA) == 0, "kind %d, axis %d, stride %lld", kind, axis,
+              (long long)far[i]);
+      }
+    }
 }
 
 /* ---- pointers -------------------------------------------------------------------------------- */
@@ -1019,9 +1080,8 @@ static void disturb_options(args *x, int which) {
 
 /* The call with default options, or with `o`: its status, and what the arena holds afterwards. */
 static int small_call(const args *x, const gpured_options *o, unsigned char *after) {
-  size_t i;
   int status;
-  for (i = 0; i < ARENA; ++i) arena()[i] = (unsigned char)(i % 61);
+  fill_arena();
   status = (int)gpured_reduce((gpured_op)x->op, x->p_in, x->axes, x->p_out, o);
   memcpy(after, arena(), ARENA);
   return status;
@@ -1087,6 +1147,7 @@ static void test_small(gpured_backend backend) {
 
 const test_case args_tests[] = {{"args_valid", test_valid, 0},
                                 {"args_empty_huge", test_empty_huge, 0},
+                                {"args_single_strides", test_single_strides, 0},
                                 {"args_null", test_null, 0},
                                 {"args_null_bytes", test_null_bytes, 0},
                                 {"args_enumerations", test_enumerations, 0},

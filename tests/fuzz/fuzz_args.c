@@ -231,6 +231,11 @@ static void take_case(fuzz_bytes *in, args *x) {
     else
       spoil_call(in, x);
   }
+  if (take_one_in(in, 3)) { /* an axis along which there is nothing to step to */
+    const int axis = (int)take_in(in, 0, 1);
+    const int64_t extent = take_in(in, 0, 1), stride = wild_size(in);
+    set_extent(x, axis, extent, &stride);
+  }
 }
 
 /* ---- what is known about a call -------------------------------------------------------------- */
