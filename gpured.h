@@ -1637,15 +1637,17 @@ GPURED__FUNC gpured_status gpured__plan_reduce(gpured__plan *p, int op, const gp
   return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
 }
 
+/* The address of an element, as a number: a query may come with a pointer to nothing. */
+GPURED__INLINE void *gpured__element(const void *data, int64_t index, int32_t dtype) {
+  const int64_t offset = index * (int64_t)gpured__dtype_size(dtype);
+  return data ? (void *)(uintptr_t)((int64_t)(uintptr_t)data + offset) : NULL;
+}
+
 /* Starts a line at its last element and steps back. */
 GPURED__FUNC void gpured__reverse(gpured__plan *p) {
   int64_t *stride = p->line[0].stride, last = p->n - 1;
-  if (p->in)
-    p->in =
-        (const char *)p->in + last * stride[GPURED__IN] * (int64_t)gpured__dtype_size(p->in_dtype);
-  if (p->out)
-    p->out =
-        (char *)p->out + last * stride[GPURED__OUT] * (int64_t)gpured__dtype_size(p->out_dtype);
+  p->in = gpured__element(p->in, last * stride[GPURED__IN], p->in_dtype);
+  p->out = gpured__element(p->out, last * stride[GPURED__OUT], p->out_dtype);
   stride[GPURED__IN] = -stride[GPURED__IN];
   stride[GPURED__OUT] = -stride[GPURED__OUT];
 }

@@ -551,6 +551,19 @@ static void test_overflow_workspace(gpured_backend backend) {
        memset(x.b.strides, 0, 32); x.in.shape[0] = x.b.shape[1] = big);
 }
 
+/* A query does not look at elements: those of a tensor may reach anywhere from its pointer. */
+static void test_query_far(gpured_backend backend) {
+  int kind;
+  for (kind = REDUCE; kind < KINDS; ++kind) {
+    args x;
+    size_t bytes;
+    set_up(&x, kind, backend);
+    x.flags = GPURED_SCAN_REVERSE;
+    x.in.strides[1] = -(INT64_MAX / 100);
+    CHECK(query(&x, &bytes) == GPURED_OK, "kind %d: the query fails", kind);
+  }
+}
+
 /* ---- combinations ---------------------------------------------------------------------------- */
 
 /* acc_dtype where the header says nothing: the accumulator that the table gives anyway. */
@@ -1157,6 +1170,7 @@ const test_case args_tests[] = {{"args_valid", test_valid, 0},
                                 {"args_shapes", test_shapes, 0},
                                 {"args_shapes_gemm", test_shapes_gemm, 0},
                                 {"args_overflow", test_overflow, 0},
+                                {"args_query_far", test_query_far, 0},
                                 {"args_overflow_workspace", test_overflow_workspace, 0},
                                 {"args_overflow_sum", test_overflow_sum, T_HOST},
                                 {"args_combinations", test_combinations, 0},
