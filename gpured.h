@@ -4649,7 +4649,7 @@ GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, cons
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
   for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
-    if ((ahead & 63) < hop) GPURED__PREFETCH((const char *)ahead); /* each line once */
+    GPURED__PREFETCH((const char *)ahead); /* a line more than once: a branch would cost more */
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
@@ -4996,6 +4996,11 @@ GPURED__INLINE void GPURED__N(lane_rows)(int kernel, int start, int count, GPURE
   for (i = 0; i < count; ++i)
     wv[i] = GPURED__N(splat)(kernel == GPURED__DOT ? w[i * GPURED__LANES] : 1);
   for (c = 0; c + 4 * GPURED__W <= columns; c += 4 * GPURED__W) {
+    if (count == 1) { /* in the order of addresses, on into the next item */
+      GPURED__UNROLL
+      for (i = 0; i < 4 * GPURED__W * GPURED__ESIZE; i += 64)
+        GPURED__PREFETCH((const char *)(x + c) + i + GPURED__FAR_AHEAD);
+    }
     GPURED__UNROLL
     for (i = 0; i < 4; ++i) GPURED__N(lane_vector)
     (kernel, start, count, GPURED__W, acc + c + i * GPURED__W, x + c + i * GPURED__W, step, wv);
@@ -7258,12 +7263,12 @@ GPURED__FUNC void gpured__gemm_left(const gpured__gemm_job *job, const gpured__g
   }
 }
 
-/* The part of the next item that is fetched during this tile. */
+/* The part of the next item that is fetched during this tile, if there is one. */
 GPURED__INLINE void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
                                        gpured__gemm_operands *o) {
   int64_t tile = here->tiles++;
   int which = tile >= job->ahead_tiles[0];
-  o->ahead = 0;
+  o->ahead = (uintptr_t)here->tile; /* nothing: what is there already */
   o->hop = 0;
   if (which) tile -= job->ahead_tiles[0];
   if (!here->ahead[0] || tile >= job->ahead_tiles[which]) return;
