@@ -3112,7 +3112,7 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
 GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
   int64_t i;
   for (i = 0; i < n; i += 64 / GPURED__ESIZE)
-    GPURED__PREFETCH((const char *)(x + i) + GPURED__AHEAD);
+    GPURED__PREFETCH((const char *)(x + i) + GPURED__FAR_AHEAD);
 }
 
 /* out[r] = the fold of row r: rows of `group` elements, which touch, so that a vector holds
@@ -3126,7 +3126,7 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
     GPURED__UNROLL
     for (i = 0; i < group; ++i) {
       if (i * GPURED__W * GPURED__ESIZE % 64 == 0)
-        GPURED__PREFETCH((const char *)(x + i * GPURED__W) + GPURED__AHEAD);
+        GPURED__PREFETCH((const char *)(x + i * GPURED__W) + GPURED__FAR_AHEAD);
       v[i] = GPURED__N(load)(x + i * GPURED__W);
       v[i] = GPURED__N(first)(kernel, v[i], v[i]);
     }
