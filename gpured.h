@@ -1111,7 +1111,7 @@ typedef struct gpured__span {
 } gpured__span;
 
 /* A stride that leaves the arithmetic of plans no room. */
-GPURED__INLINE int gpured__is_far(int64_t stride) {
+GPURED__INLINE int gpured__is_wild(int64_t stride) {
   return stride < -(INT64_MAX / 32) || stride > INT64_MAX / 32;
 }
 
@@ -1122,7 +1122,7 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
   span->hi = size;
   for (i = 0; i < t->ndim; ++i) {
     if (t->shape[i] <= 1 || t->strides[i] == 0) continue;
-    if (gpured__is_far(t->strides[i])) return GPURED_ERR_OVERFLOW;
+    if (gpured__is_wild(t->strides[i])) return GPURED_ERR_OVERFLOW;
     step = t->strides[i] * size;
     if (gpured__mul_size(t->shape[i] - 1, step < 0 ? -step : step, &reach) || reach > limit)
       return GPURED_ERR_OVERFLOW;
@@ -1139,15 +1139,15 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
  * may be any number, and so may the extents beside one of 0. Returns t, or a copy whose strides can
  * be multiplied. */
 GPURED__FUNC const gpured_tensor *gpured__settle(const gpured_tensor *t, gpured_tensor *copy) {
-  int i, far = 0, empty = 0;
+  int i, wild = 0, empty = 0;
   for (i = 0; i < t->ndim; ++i) {
     empty |= t->shape[i] == 0;
-    far |= gpured__is_far(t->strides[i]);
+    wild |= gpured__is_wild(t->strides[i]);
   }
-  if (!empty && !far) return t;
+  if (!empty && !wild) return t;
   *copy = *t;
   for (i = 0; i < t->ndim; ++i)
-    if (empty || gpured__is_far(t->strides[i])) copy->strides[i] = 0;
+    if (empty || gpured__is_wild(t->strides[i])) copy->strides[i] = 0;
   return copy;
 }
 

@@ -248,16 +248,16 @@ static void run_single(int kind, int axis, const int64_t *stride, gpured_backend
 
 /* Nothing is stepped to along an axis of one element, whatever its stride. */
 static void test_single_strides(gpured_backend backend) {
-  static const int64_t far[] = {INT64_MIN, INT64_MAX, INT64_MIN / 2 + 1, (int64_t)1 << 58};
+  static const int64_t wild[] = {INT64_MIN, INT64_MAX, INT64_MIN / 2 + 1, (int64_t)1 << 58};
   static unsigned char want[ARENA], got[ARENA];
   int kind, axis, i;
   for (kind = REDUCE; kind < KINDS; ++kind)
     for (axis = 0; axis < 2; ++axis) {
       run_single(kind, axis, NULL, backend, want);
-      for (i = 0; i < COUNT(far); ++i) {
-        run_single(kind, axis, &far[i], backend, got);
+      for (i = 0; i < COUNT(wild); ++i) {
+        run_single(kind, axis, &wild[i], backend, got);
         CHECK(memcmp(want, got, ARENA) == 0, "kind %d, axis %d, stride %lld", kind, axis,
-              (long long)far[i]);
+              (long long)wild[i]);
       }
     }
 }
