@@ -52,7 +52,8 @@ check 'golden vectors with the header alone' "$scratch/golden"
 # Another system's headers and types: Windows, by its cross compiler.
 mingw=x86_64-w64-mingw32-gcc
 if command -v $mingw >/dev/null; then
-  for flags in '-fsyntax-only' '-fsyntax-only -fopenmp' '-c -O1 -DGPURED_NO_SIMD'; do
+  for flags in '-fsyntax-only' '-fsyntax-only -fopenmp' '-fsyntax-only -include windows.h' \
+    '-c -O1 -DGPURED_NO_SIMD'; do
     check "$mingw $flags" $mingw -std=c99 $warnings $flags -I. gpured_omp.c -o "$scratch/windows.o"
   done
   for std in c++11 c++20; do
