@@ -268,7 +268,8 @@ typedef struct gpured_tensor {
   /** Extent of each axis, not negative; ignored beyond ndim. */
   int64_t shape[GPURED_MAX_NDIM];
   /** Step of each axis in elements, not bytes; 0 repeats an element (inputs only), negative is
-   * allowed. Ignored beyond ndim. */
+   * allowed. Ignored beyond ndim, and where nothing is stepped to: on an axis of one element, and
+   * in a tensor without elements. */
   int64_t strides[GPURED_MAX_NDIM];
 } gpured_tensor;
 
@@ -1713,7 +1714,7 @@ enum {
 };
 enum { GPURED__DEPTH = 57 };
 /* Bytes from what is read to what is fetched into the cache: the second where work on what was read
- * leaves memory idle. */
+ * leaves memory idle, or where what is read together is over before the hardware reads ahead. */
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 
 typedef union gpured__lanes {
