@@ -307,9 +307,10 @@ test-qemu:
 test-flags:
 	@sh tests/build/run.sh 'sh tests/build/flags.sh' 'sh tests/build/selftest.sh'
 
-# Sanitizers that need a build of their own; Valgrind runs the programs of this one. FULL=1: all tests.
+# Sanitizers that need a build of their own; Valgrind and (SANITIZERS=cuda) compute-sanitizer run the
+# programs of this one. FULL=1: all tests.
 SANITIZERS ?= thread memory integer valgrind
-test-sanitizers: $(if $(filter valgrind,$(SANITIZERS)),$(SUITE) $(BUILD)/tests/golden_check)
+test-sanitizers: $(if $(filter valgrind cuda,$(SANITIZERS)),$(SUITE) $(BUILD)/tests/golden_check)
 	@SANITIZERS='$(SANITIZERS)' sh tests/build/run.sh 'sh tests/build/sanitizers.sh'
 
 SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),60,600)
@@ -430,7 +431,8 @@ help:
 	@echo 'make test-qemu      the same on other processors: cross compilers and QEMU'
 	@echo 'make test-flags     the same under flags that could change bits; FULL=1, JOBS=2'
 	@echo 'make test-sanitizers   races, unset values, undefined behaviour, Valgrind;'
-	@echo '                    SANITIZERS="$(SANITIZERS)" picks some, FULL=1 runs all tests'
+	@echo '                    SANITIZERS="$(SANITIZERS)" picks some (cuda: on a GPU),'
+	@echo '                    FULL=1 runs all tests'
 	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
 	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
 	@echo 'make fuzz-cuda      RUNS=100000 random cases of each call on a GPU against the oracle'

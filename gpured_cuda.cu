@@ -8262,6 +8262,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
       ring.parity = __shfl_sync(0xffffffffu, ring.parity, 0);
       ring_wait(ring);
       const int4 at = ring.place[ring.stage];
+      __syncwarp(); /* all lanes have read before one of them gives the stage back */
       const int64_t column = at.z + mine;
       tensor_multiply_any<BN, 0>(j, acc, &ring, group);
       tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,

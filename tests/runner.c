@@ -1,5 +1,5 @@
-/* tests [--list] [--slow] [substring...]: runs the tests whose name holds one of the substrings, or
- * all of them. */
+/* tests [--list] [--slow] [--part=K/N] [substring...]: runs the tests whose name holds one of the
+ * substrings, or all of them; of those that go through many cases alike, the K-th of N parts. */
 #include "runner.h"
 
 #include <setjmp.h>
@@ -17,6 +17,7 @@ enum { CAN_WRAP = 1 };
 enum { CAN_WRAP = 0 };
 #endif
 static int failures; /* of the test that runs now */
+static int part = 1, parts = 1;
 static jmp_buf leave;
 
 void test_fail(const char *file, int line, const char *format, ...) {
@@ -28,6 +29,11 @@ void test_fail(const char *file, int line, const char *format, ...) {
   va_end(args);
   printf("\n");
   if (++failures >= TEST_STOP) longjmp(leave, 1);
+}
+
+int test_mine(void) {
+  static unsigned cases;
+  return cases++ % (unsigned)parts == (unsigned)part - 1;
 }
 
 static int run_one(const test_case *test, gpured_backend backend) {
@@ -106,8 +112,10 @@ int main(int argc, char **argv) {
       s.list = 1;
     else if (strcmp(argv[i], "--slow") == 0)
       s.slow = 1;
+    else if (sscanf(argv[i], "--part=%d/%d", &part, &parts) == 2 && part >= 1 && part <= parts)
+      continue;
     else if (argv[i][0] == '-') {
-      fprintf(stderr, "usage: %s [--list] [--slow] [part of a name...]\n", argv[0]);
+      fprintf(stderr, "usage: %s [--list] [--slow] [--part=K/N] [part of a name...]\n", argv[0]);
       return 1;
     }
   }

@@ -167,6 +167,7 @@ static void check_threads(const gemm_case *given, const int *threads, int count)
   gpured_gemm g;
   gpured_status status;
   int i, impossible;
+  if (!test_mine()) return;
   memset(&d, 0, sizeof d);
   make_inputs(&c, &d);
   make_outputs(&c, &d, 1);

@@ -62,7 +62,9 @@ static void check_against(const reduce_case *given, const gpured_tensor *want) {
   box_free(&got);
 }
 
-static void check(const reduce_case *c) { check_against(c, NULL); }
+static void check(const reduce_case *c) {
+  if (test_mine()) check_against(c, NULL);
+}
 
 /* ---- the examples of docs/ORDER.md, worked by hand ------------------------------------------- */
 

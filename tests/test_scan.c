@@ -43,6 +43,7 @@ static box run_case(const scan_case *c) {
 static void check(const scan_case *given) {
   scan_case c = *given;
   box got, want;
+  if (!test_mine()) return;
   if (!c.out) c.out = usual_output(c.op, c.in->dtype);
   got = run_case(&c);
   want = oracle_case(&c);

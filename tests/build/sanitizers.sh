@@ -6,6 +6,7 @@
 #   memory    unset values: clang, without OpenMP, whose runtime sets memory unseen
 #   integer   undefined behaviour, and conversions that change a value
 #   valgrind  the programs that make has built, with their vector code as far as Valgrind knows it
+#   cuda      the same on a GPU, under the four tools of compute-sanitizer; JOBS=4 processes at a time
 # FULL=1 runs the whole suite where otherwise those tests run that reach most for their time.
 # All but Valgrind read scalar code: the vector levels are the same text. tests/build/planted.c shows
 # first that each tool reports what is wrong.
@@ -112,6 +113,53 @@ if wants valgrind; then
       check "valgrind: suite on $level" memcheck "$level" "$tests/suite" \
         $(full 'reduce scan gemm tensor args api' \
           'reduce_interleaved reduce_single reduce_ddof scan_prefix gemm_batch gemm_many alias api_r')
+    done
+  fi
+fi
+
+sanitized() { tool=$1; shift; compute-sanitizer --tool "$tool" --error-exitcode 99 "$@"; }
+
+# planted_kernel TOOL NAME TEXT FLAG: the tool has nothing to say of planted.cu, and TEXT with FLAG.
+planted_kernel() {
+  check "cuda: planted.cu with $4" "$NVCC" -w "$4" tests/build/planted.cu -o "$scratch/planted-$1"
+  check "cuda: $1 on what is right" sanitized "$1" "$scratch/planted"
+  refuses "cuda: $2" "$3" sanitized "$1" "$scratch/planted-$1"
+}
+
+# in_parts TOOL TEST...: the tests in JOBS processes, each of which takes its share of the cases.
+in_parts() {
+  tool=$1 jobs=${JOBS:-4} part=0 failures=0; shift
+  while [ $part -lt "$jobs" ]; do
+    part=$((part + 1))
+    { sanitized "$tool" "$tests/suite" --part=$part/"$jobs" "$@" || echo 'not clean'; } \
+      >"$scratch/part-$part" 2>&1 &
+  done
+  wait
+  for part in "$scratch"/part-*; do
+    if grep -q -e '^not clean' -e '^0 passed' "$part" || ! grep -q '^[0-9]* passed' "$part"; then
+      failures=1
+      tail -n 40 "$part"
+    fi
+  done
+  rm -f "$scratch"/part-*
+  return $failures
+}
+
+if wants cuda; then
+  tests="${BUILD:-build}/tests"
+  if ! command -v compute-sanitizer >/dev/null; then skip 'cuda: compute-sanitizer is not there'
+  elif [ "${HAVE_CUDA:-}" != 1 ]; then skip 'cuda: the CUDA backend is not built in'
+  elif ! nvidia-smi -L 2>/dev/null | grep -q GPU; then skip 'cuda: no GPU'
+  else
+    check 'cuda: planted.cu' "$NVCC" -w tests/build/planted.cu -o "$scratch/planted"
+    planted_kernel memcheck 'a write beyond the end' 'Invalid __global__ write' -DPLANT_BEYOND
+    planted_kernel racecheck 'a race' 'Race reported' -DPLANT_CUDA_RACE
+    planted_kernel initcheck 'an unset value' 'Uninitialized' -DPLANT_CUDA_UNSET
+    planted_kernel synccheck 'a barrier without half of a warp' 'Barrier error' -DPLANT_BARRIER
+    for tool in memcheck racecheck initcheck synccheck; do
+      check "cuda: $tool: vectors" sanitized $tool "$tests/golden_check" --cuda
+      check "cuda: $tool: suite" in_parts $tool $(full 'cuda/' \
+        'cuda/reduce_columns cuda/gemm_sizes_short cuda/scan_in_place cuda/tensor_ cuda/device_gemm')
     done
   fi
 fi
