@@ -10297,7 +10297,7 @@ static void copy_gemm(const gpured__gemm_plan *p, gemm_copy *c, int64_t items) {
     add_gemm_part(c, &c->column_bias, GPURED__COLUMN_BIAS, p->columns,
                   c->column_bias.strides + c->column_bias.ndim - 1, 0, NULL);
   }
-  if (p->g->c) {
+  if (p->g->c && p->rows > 0) { /* a product without rows has no element to bring back */
     c->c = *p->g->c;
     c->g.c = &c->c;
     add_gemm_part(c, &c->c, GPURED__PRODUCT, p->rows, &q->product_row, p->columns,

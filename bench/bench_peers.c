@@ -502,6 +502,7 @@ peers_info peers_open(const char *path) {
   memset(&info, 0, sizeof info);
   unsetenv("OPENBLAS_CORETYPE"), unsetenv("OPENBLAS_L2_SIZE");
   unsetenv("OPENBLAS_NUM_THREADS"), unsetenv("GOTO_NUM_THREADS");
+  setenv("OPENBLAS_THREAD_TIMEOUT", "22", 1); /* its threads spin for 2^22 ticks, not 2^26 */
   if (strcmp(vec_level(), "avx512") == 0) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   blas.library = open_first(path);
   if (!blas.library) return info;

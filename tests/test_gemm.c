@@ -280,6 +280,23 @@ static void test_types(gpured_backend backend) {
               }
 }
 
+/* Extents of 0 where the product is stored: one without elements has nothing beside it written. */
+static void test_empty(gpured_backend backend) {
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_BF16, GPURED_I32};
+  int i, which, axis, how;
+  for (i = 0; i < COUNT(dtypes); ++i)
+    for (which = 0; which < 8; ++which)
+      for (axis = 0; axis < 2; ++axis)
+        for (how = 0; how < LAYOUT_ZERO; ++how) {
+          gemm_case c = plain(backend, dtypes[i], GPURED_SUM, axis, which & 1 ? 0 : 5,
+                              which & 2 ? 0 : 3, which & 4 ? 0 : 4);
+          c.count = 1;
+          c.c_dtype = dtypes[i];
+          c.how_out = (layout)how;
+          check(&c);
+        }
+}
+
 /* ---- every size ------------------------------------------------------------------------------ */
 
 static const int64_t borders[] = {0,   1,   2,   3,   5,   6,   7,   8,   13,  14,  15, 16,  17,
@@ -750,6 +767,7 @@ static void test_large_workspace(gpured_backend backend) {
 const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_nearest", test_nearest, 0},
                                 {"gemm_types", test_types, 0},
+                                {"gemm_empty", test_empty, 0},
                                 {"gemm_sizes", test_sizes, 0},
                                 {"gemm_sizes_together", test_sizes_together, 0},
                                 {"gemm_sizes_long", test_sizes_long, 0},
