@@ -1912,6 +1912,8 @@ typedef struct gpured__scan_kernels {
 
 /* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
 enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
+/* Bytes that a scan asks for early: of what it reads, and of where it stores. */
+enum { GPURED__SCAN_AHEAD = 4096, GPURED__STORE_AHEAD = 512 };
 
 /* ---- A GEMM-reduce as a backend gets it ---- */
 
@@ -4124,6 +4126,17 @@ GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) *
   GPURED__N(scan_join)(kernel, 0, e2, b->totals, b->e + 1);
 }
 
+/* Asks for what lies so many bytes beyond a row. Also where it will be stored: stores leave in order,
+ * and one that waits for its line holds up those behind it (in the second cache of some processors
+ * for half of the time). */
+enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
+GPURED__INLINE void GPURED__N(ask_beyond)(const GPURED__T *row, uintptr_t bytes) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__LANES; i += GPURED__N(line))
+    GPURED__PREFETCH((const void *)((uintptr_t)(row + i) + bytes));
+}
+
 /* The last step: exactly n results. */
 GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b, int64_t n,
                                            GPURED__T *y) {
@@ -4131,8 +4144,10 @@ GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b
   GPURED__T end[GPURED__LANES];
   int64_t g;
   GPURED__UNROLL_4
-  for (g = 0; g < whole; ++g)
+  for (g = 0; g < whole; ++g) {
+    GPURED__N(ask_beyond)(y + g * GPURED__LANES, GPURED__STORE_AHEAD);
     GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
+  }
   if (rest == 0) return;
   GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, end);
   GPURED__N(cut_row)(y + g * GPURED__LANES, end, (int)rest);
@@ -4189,7 +4204,6 @@ GPURED__INLINE void GPURED__N(carry_add)(int kernel, GPURED__N(carry) * c, int l
 
 /* Where results go. Past the caches, whole lines of memory leave and the rest waits for the next
  * block. */
-enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
 typedef struct GPURED__N(scan_out) {
   GPURED__T *y;
   GPURED__T wait[GPURED__BLOCK + 2 * GPURED__N(line)];
@@ -4228,22 +4242,17 @@ GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, 
 }
 
 /* The first step of a whole block together with the last one of an earlier block: what one waits
- * for, the other does meanwhile. With `ahead`, what lies 4 KB ahead is asked for; with `direct`,
- * results go past the caches at once. */
-GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int ahead, int direct, const GPURED__T *x,
+ * for, the other does meanwhile. With `direct`, results go past the caches. */
+GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int direct, const GPURED__T *x,
                                          GPURED__N(scan_block) * read,
                                          const GPURED__N(scan_block) * emit, GPURED__T *y) {
-  int g, i;
+  int g;
   GPURED__UNROLL_4
-  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES) {
-    if (ahead) {
-      GPURED__UNROLL
-      for (i = 0; i < GPURED__LANES; i += GPURED__N(line))
-        GPURED__PREFETCH((const void *)((uintptr_t)(x + i) + 4096));
-    }
+  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, y += GPURED__LANES) {
+    GPURED__N(ask_beyond)(x, GPURED__SCAN_AHEAD);
+    if (!direct) GPURED__N(ask_beyond)(y, GPURED__STORE_AHEAD);
     GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
-    GPURED__N(scan_join)
-    (kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y + g * GPURED__LANES);
+    GPURED__N(scan_join)(kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y);
   }
   GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
 }
@@ -4254,13 +4263,13 @@ GPURED__INLINE void GPURED__N(scan_send)(int kernel, unsigned how, const GPURED_
                                          const GPURED__N(scan_block) * emit,
                                          GPURED__N(scan_out) * o) {
   if (!(how & GPURED__SCAN_STREAM)) {
-    GPURED__N(scan_turn)(kernel, 0, 0, x, read, emit, o->y);
+    GPURED__N(scan_turn)(kernel, 0, x, read, emit, o->y);
   } else if (o->held > 0 || (uintptr_t)o->y % 64 != 0) {
-    GPURED__N(scan_turn)(kernel, 1, 0, x, read, emit, o->wait + o->held);
+    GPURED__N(scan_turn)(kernel, 0, x, read, emit, o->wait + o->held);
     GPURED__N(scan_sent)(how, o, GPURED__BLOCK);
     return;
   } else {
-    GPURED__N(scan_turn)(kernel, 1, 1, x, read, emit, o->y);
+    GPURED__N(scan_turn)(kernel, 1, x, read, emit, o->y);
   }
   o->y += GPURED__BLOCK;
 }
