@@ -21,7 +21,7 @@ PARTS      ?= suite golden npy examples build docs
 
 .PHONY: all lib test test-slow check-golden test-qemu test-flags fuzz fuzz-cuda soak demo bench plots docs install \
   install-tools uninstall clean help format-check
-.PHONY: coverage mutate lint test-sanitizers
+.PHONY: coverage mutate lint test-sanitizers test-host-side
 .DELETE_ON_ERROR:
 .SUFFIXES:
 all:
@@ -313,6 +313,10 @@ SANITIZERS ?= thread memory integer valgrind
 test-sanitizers: $(if $(filter valgrind cuda,$(SANITIZERS)),$(SUITE) $(BUILD)/tests/golden_check)
 	@SANITIZERS='$(SANITIZERS)' sh tests/build/run.sh 'sh tests/build/sanitizers.sh'
 
+# The host's part of the CUDA backend on a runtime that only copies: where there is nvcc, and no GPU.
+test-host-side: $(CUDA_OBJ)
+	@sh tests/build/run.sh 'sh tests/build/cuda_copies.sh'
+
 SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),60,600)
 soak: $(SOAK)
 	@$(if $(SOAK),$(SOAK) $(SECONDS),echo 'SKIP soak: the CUDA backend is not built in'; echo '0 passed, 0 failed, 1 skipped')
@@ -433,6 +437,7 @@ help:
 	@echo 'make test-sanitizers   races, unset values, undefined behaviour, Valgrind;'
 	@echo '                    SANITIZERS="$(SANITIZERS)" picks some (cuda: on a GPU),'
 	@echo '                    FULL=1 runs all tests'
+	@echo 'make test-host-side the host part of the CUDA backend, without a GPU (needs nvcc)'
 	@echo 'make fuzz           random cases for SECONDS=60 a target (libFuzzer); FUZZ="reduce npy"'
 	@echo '                    picks targets, FUZZFLAGS go to libFuzzer'
 	@echo 'make fuzz-cuda      RUNS=100000 random cases of each call on a GPU against the oracle'

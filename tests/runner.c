@@ -1,6 +1,7 @@
-/* tests [--list] [--slow] [--part=K/N] [substring...]: runs the tests whose name holds one of the
- * substrings, or all of them; of those that go through many cases alike, the K-th of N parts. */
-#include "runner.h"
+/* tests [--list] [--slow] [--part=K/N] [--around] [substring...]: runs the tests whose name holds
+ * one of the substrings, or all of them; of those that go through many cases alike, the K-th of N
+ * parts. --around looks only at what lies around results: for tests/build/cuda_copies.sh. */
+#include "util.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,10 +113,13 @@ int main(int argc, char **argv) {
       s.list = 1;
     else if (strcmp(argv[i], "--slow") == 0)
       s.slow = 1;
+    else if (strcmp(argv[i], "--around") == 0)
+      around_only = 1;
     else if (sscanf(argv[i], "--part=%d/%d", &part, &parts) == 2 && part >= 1 && part <= parts)
       continue;
     else if (argv[i][0] == '-') {
-      fprintf(stderr, "usage: %s [--list] [--slow] [--part=K/N] [part of a name...]\n", argv[0]);
+      fprintf(stderr, "usage: %s [--list] [--slow] [--part=K/N] [--around] [part of a name...]\n",
+              argv[0]);
       return 1;
     }
   }

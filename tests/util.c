@@ -322,8 +322,10 @@ int64_t first_difference(const gpured_tensor *a, const gpured_tensor *b) {
   return -1;
 }
 
+int around_only;
+
 void expect_same(const box *b, const gpured_tensor *want, const char *what) {
-  int64_t at = first_difference(&b->t, want);
+  const int64_t at = around_only ? -1 : first_difference(&b->t, want);
   if (at >= 0)
     CHECK(0, "%s: element %lld is %.17g (0x%llx), not %.17g (0x%llx)", what, (long long)at,
           value(&b->t, at), (unsigned long long)bits_at(&b->t, at), value(want, at),

@@ -93,7 +93,8 @@ void set_special(const gpured_tensor *t, int64_t index, int which);
 /* The first element whose bits differ, or -1. Shapes may differ in axes of extent 1. */
 int64_t first_difference(const gpured_tensor *a, const gpured_tensor *b);
 /* CHECKs that b holds exactly `want` and that its gaps are as they were; `what` describes the case.
- */
+ * With around_only (--around) what it holds is not looked at. */
+extern int around_only;
 void expect_same(const box *b, const gpured_tensor *want, const char *what);
 
 /* The dtype, shape and strides of a tensor as text; valid until the sixteenth text after it. */

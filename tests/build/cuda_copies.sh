@@ -1,0 +1,38 @@
+#!/bin/sh
+# The host's part of the CUDA backend where there is no GPU: the suite's calls with tensors of the host,
+# on a runtime that only copies (cuda_copies.c). Results are not looked at, kernels do nothing; statuses
+# are, what lies around the outputs, and that all memory is given back. AddressSanitizer watches the
+# copies. Takes the object that make has built, or CUDA_OBJECT.
+. tests/build/lib.sh
+object=${CUDA_OBJECT:-$BUILD/obj/gpured_cuda.o}
+nvcc=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)}
+include=$(dirname "${nvcc:-/}")/../include
+flags="-O1 -g -I. -pthread -fsanitize=address -ffp-contract=off -DGPURED_NO_SIMD"
+
+if [ ! -f "$object" ]; then skip 'cuda_copies: no object of gpured_cuda.cu'; finish; fi
+if [ ! -f "$include/cuda_runtime_api.h" ]; then skip 'cuda_copies: no headers of CUDA'; finish; fi
+if ! printf 'int main(void) { return 0; }\n' >"$scratch/asan.c" ||
+  ! $CC $flags "$scratch/asan.c" -o "$scratch/asan" >/dev/null 2>&1 || ! "$scratch/asan"; then
+  skip "cuda_copies: $CC has no AddressSanitizer"
+  finish
+fi
+
+check 'cuda_copies.c' $CC -std=c11 -Wall -Wextra -Werror $flags -isystem "$include" \
+  -c tests/build/cuda_copies.c -o "$scratch/runtime.o"
+check 'library' $CC -std=c11 $flags $OMPFLAG -DGPURED_CUDA -c gpured_omp.c \
+  -o "$scratch/library.o"
+for file in tests/runner.c tests/oracle.c tests/util.c tests/test_*.c; do
+  check "$file" $CC -std=c11 $flags $OMPFLAG -c "$file" -o "$scratch/$(basename "$file" .c).o"
+done
+check 'suite' $CC $flags $OMPFLAG "$scratch"/*.o "$object" -lm -lpthread -lstdc++ -o "$scratch/suite"
+# A part of the cases: each goes the whole way there and back.
+cases() {
+  name=$1; shift
+  check "$name" "$scratch/suite" --around --part=1/20 "$@"
+}
+cases reduce cuda/reduce_types cuda/reduce_random cuda/reduce_layouts cuda/reduce_broadcast
+cases scan cuda/scan_types cuda/scan_random cuda/scan_layouts cuda/scan_in_place
+cases gemm cuda/gemm_types cuda/gemm_random cuda/gemm_epilogue cuda/gemm_layouts cuda/gemm_batch
+check 'gemm: no rows' "$scratch/suite" --around cuda/gemm_empty
+check 'args' "$scratch/suite" --around cuda/args_
+finish
