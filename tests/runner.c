@@ -37,6 +37,15 @@ int test_mine(void) {
   return cases++ % (unsigned)parts == (unsigned)part - 1;
 }
 
+/* --part=K/N, with 1 <= K <= N? */
+static int takes_part(const char *argument) {
+  char *end;
+  if (strncmp(argument, "--part=", 7) != 0) return 0;
+  part = (int)strtol(argument + 7, &end, 10);
+  parts = *end == '/' ? (int)strtol(end + 1, &end, 10) : 0;
+  return *end == '\0' && part >= 1 && part <= parts;
+}
+
 static int run_one(const test_case *test, gpured_backend backend) {
   failures = 0;
   if (setjmp(leave) == 0) test->run(backend);
@@ -115,7 +124,7 @@ int main(int argc, char **argv) {
       s.slow = 1;
     else if (strcmp(argv[i], "--around") == 0)
       around_only = 1;
-    else if (sscanf(argv[i], "--part=%d/%d", &part, &parts) == 2 && part >= 1 && part <= parts)
+    else if (takes_part(argv[i]))
       continue;
     else if (argv[i][0] == '-') {
       fprintf(stderr, "usage: %s [--list] [--slow] [--part=K/N] [--around] [part of a name...]\n",

@@ -5,7 +5,7 @@
 . tests/build/lib.sh
 tools=${LINT_TOOLS:-cppcheck clang-tidy gcc}
 library="-std=c99 -DGPURED_NO_SIMD -I."
-programs=$(ls tests/*.c examples/*.c tests/build/*.c | grep -v tests/cuda_) # those need CUDA
+programs=$(ls tests/*.c examples/*.c tests/build/*.c | grep -v /cuda_) # those need CUDA
 
 wants() {
   case " $tools " in *" $1 "*) ;; *) return 1 ;; esac
