@@ -79,6 +79,7 @@ static void look_at_the_end(void) {
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
+char __cudaInitModule(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
                             int threads, void *tid, void *bid, void *block, void *grid, int *size);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext,
@@ -96,6 +97,7 @@ void **__cudaRegisterFatBinary(void *binary) {
 }
 void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
+char __cudaInitModule(void **handle) { return (void)handle, 1; }
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
                             int threads, void *tid, void *bid, void *block, void *grid, int *size) {
   (void)handle, (void)host, (void)device, (void)name, (void)threads, (void)tid, (void)bid;
