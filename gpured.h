@@ -788,7 +788,8 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #error \
     "gpured: no -ffast-math, -Ofast or parts of them for the implementation: they change the bits"
 #endif
-#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+/* 16 is that of processors that compute with _Float16, whose float and double are what they are. */
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #error \
     "gpured: no wider floats in registers: -msse2 -mfpmath=sse on 32-bit x86, -std=gnu99 on s390x"
 #endif

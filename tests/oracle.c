@@ -15,7 +15,7 @@
 #ifdef __FAST_MATH__
 #error "the oracle needs IEEE arithmetic: compile it without -ffast-math"
 #endif
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
 #error "the oracle needs arithmetic that rounds to the type (x86: -msse2 -mfpmath=sse)"
 #endif
 
