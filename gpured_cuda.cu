@@ -5050,6 +5050,9 @@ static int aligned(const reduction *r, int bytes, int except) {
   return 1;
 }
 
+/* Values of a segment's node, where the order is not free. */
+static int node_lanes(const reduction *r) { return r->kind >= K_ARG ? 1 : GPURED__LANES; }
+
 static void choose_any(const machine *m, reduction *r) {
   const int64_t unit = r->kind >= K_ARG ? GPURED__WIDE_BLOCK : GPURED__BLOCK;
   const int64_t units = gpured__ceil_div(r->j.n, unit), halves = ANY_THREADS / ANY_LANES;
@@ -5058,6 +5061,7 @@ static void choose_any(const machine *m, reduction *r) {
   if (wanted > FINISH_MOST) wanted = FINISH_MOST;
   while (size * wanted < units) size *= 2;
   r->route = ROUTE_ANY;
+  r->lanes = node_lanes(r);
   r->j.segment_units = size;
   r->j.segments = gpured__ceil_div(units, size);
   r->threads = ANY_THREADS;
@@ -5315,7 +5319,7 @@ static void choose(const machine *m, const gpured__plan *p, reduction *r) {
   describe(p, &r->j);
   r->acc = p->acc;
   r->kind = kind_of(p->kernel);
-  r->lanes = r->kind >= K_ARG ? 1 : 16;
+  r->lanes = node_lanes(r);
   r->dtype = p->in_dtype;
   if (r->dtype == GPURED_U64) r->dtype = GPURED_I64; /* the same 64 bits */
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
@@ -9044,9 +9048,11 @@ static size_t acc_size(const gpured__gemm_plan *p) { return p->acc == GPURED__F3
 /* What a query answers does not depend on where data will lie: it is enough for whichever
  * kernel. */
 static size_t most_workspace(const machine *m, const gpured__plan *p) {
+  gpured__plan anywhere = *p;
   reduction r;
   size_t bytes;
-  choose(m, p, &r);
+  anywhere.in = anywhere.out = NULL;
+  choose(m, &anywhere, &r);
   bytes = r.workspace;
   if (p->n > 0) choose_any(m, &r);
   set_workspace(&r);
@@ -9066,10 +9072,7 @@ static gpured_status reduce_view(gemm_run *run, int op, int kernel, const gpured
   plan.acc = run->p->acc;
   plan.kernel = kernel >= 0 ? kernel : gpured__kernel_of(op, plan.acc != GPURED__U64);
   if (run->measuring) {
-    size_t bytes;
-    plan.in = NULL;
-    plan.out = NULL;
-    bytes = most_workspace(run->m, &plan);
+    const size_t bytes = most_workspace(run->m, &plan);
     if (bytes > run->reducing) run->reducing = bytes;
     return GPURED_OK;
   }

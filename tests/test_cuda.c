@@ -47,13 +47,24 @@ static gpured_options stream_options(cudaStream_t stream) {
 
 /* ---- results ------------------------------------------------------------------------------------ */
 
+/* The memory of a call as its query names it, which knows of no address. */
+static void take_workspace(gpured_options *o, gpured_status asked, size_t bytes) {
+  CHECK(asked == GPURED_OK, "query: status %d", (int)asked);
+  if (bytes == 0) return;
+  RUN(cudaMalloc(&o->workspace, bytes));
+  RUN(cudaMemset(o->workspace, 0xcd, bytes));
+  o->workspace_bytes = bytes;
+}
+
 static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t axes, int shift) {
   int64_t shape[2], out_shape[2];
   int out = usual_output(op, dtype), ndim;
   box in, got, want;
   copy din, dout;
   gpured_options o = stream_options(NULL);
+  gpured_tensor nowhere, empty;
   gpured_status st;
+  size_t bytes = 0;
   const char *name;
   shape[0] = rows;
   shape[1] = cols;
@@ -65,10 +76,16 @@ static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t
   oracle_reduce((gpured_op)op, &in.t, axes, &want.t, 0, 0);
   din = to_device(&in, shift);
   dout = to_device(&got, 0);
+  nowhere = din.t;
+  empty = dout.t;
+  nowhere.data = empty.data = NULL;
+  st = gpured_reduce_workspace((gpured_op)op, &nowhere, axes, &empty, &o, &bytes);
+  take_workspace(&o, st, bytes);
   st = gpured_reduce((gpured_op)op, &din.t, axes, &dout.t, &o);
   CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
   from_device(&dout);
   expect_same(&got, &want.t, name);
+  RUN(cudaFree(o.workspace));
   drop(&din);
   drop(&dout);
   box_free(&in);
@@ -95,6 +112,8 @@ static void test_device_reduce(gpured_backend backend) {
         reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 2, 0);
         reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, 0);
         if (k % 5 == 0) reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 3, 1);
+        if ((i + k) % 3 == 0)
+          reduce_there(all_ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1u + (uint32_t)k % 2, 1);
       }
 }
 
@@ -114,7 +133,9 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
   box in, got, want;
   copy din, dout;
   gpured_options o = stream_options(NULL);
+  gpured_tensor nowhere, empty;
   gpured_status st;
+  size_t bytes = 0;
   const char *name;
   shape[0] = rows;
   shape[1] = cols;
@@ -129,6 +150,12 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
     oracle_scan((gpured_op)op, &in.t, axis, flags, &want.t, 0);
   din = to_device(&in, shift);
   dout = to_device(&got, shift);
+  nowhere = din.t;
+  empty = dout.t;
+  nowhere.data = empty.data = NULL;
+  st = gpured_scan_workspace((gpured_op)op, &nowhere, axis, flags, in_place ? &nowhere : &empty, &o,
+                             &bytes);
+  take_workspace(&o, st, bytes);
   st = gpured_scan((gpured_op)op, &din.t, axis, flags, in_place ? &din.t : &dout.t, &o);
   CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
   if (in_place) {
@@ -139,6 +166,7 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
     from_device(&dout);
     expect_same(&got, &want.t, name);
   }
+  RUN(cudaFree(o.workspace));
   drop(&din);
   drop(&dout);
   box_free(&in);
@@ -602,14 +630,18 @@ static void test_device_gemm(gpured_backend backend) {
           const int is_short = (i + j + k + axis) % 3 == 0, shift = (i + k) % 2;
           gpured_options o = strict_options(NULL);
           gpured_status st;
+          size_t bytes = 0;
           there x;
           if (j > 0 && (i + 2 * j + k + axis) % 4 != 0) continue;
           make_there(&x, dtypes[j], s[0], s[1], s[2], s[3], is_short ? short_pair : gemm_trio,
                      is_short ? 2 : 3, axis, hows[k], shift);
+          st = gpured_gemm_reduce_ex_workspace(&x.g, &o, &bytes);
+          take_workspace(&o, st, bytes);
           st = gpured_gemm_reduce_ex(&x.g, &o);
           CHECK(st == GPURED_OK, "gemm on the device: status %d", (int)st);
           check_there(&x, text("gemm %s %d axis %d layout %d shift %d on the device",
                                describe(&x.a.t), i, axis, (int)hows[k], shift));
+          RUN(cudaFree(o.workspace));
           free_there(&x);
         }
 }

@@ -297,6 +297,22 @@ static void test_empty(gpured_backend backend) {
         }
 }
 
+/* The sums of the left operand's columns, whose order is free, wherever the operand begins. */
+static void test_integers_anywhere(gpured_backend backend) {
+  static const int dtypes[] = {GPURED_I64, GPURED_U64, GPURED_I32};
+  int i, axis;
+  uint64_t seed;
+  for (i = 0; i < COUNT(dtypes); ++i)
+    for (axis = 0; axis < 2; ++axis)
+      for (seed = 0; seed < 12; ++seed) {
+        gemm_case c =
+            plain(backend, dtypes[i], GPURED_SUM, axis, axis ? 3 : 1500, axis ? 1500 : 3, 6);
+        c.how_in = LAYOUT_RANDOM;
+        c.seed = seed;
+        check(&c);
+      }
+}
+
 /* ---- every size ------------------------------------------------------------------------------ */
 
 static const int64_t borders[] = {0,   1,   2,   3,   5,   6,   7,   8,   13,  14,  15, 16,  17,
@@ -768,6 +784,7 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_nearest", test_nearest, 0},
                                 {"gemm_types", test_types, 0},
                                 {"gemm_empty", test_empty, 0},
+                                {"gemm_integers_anywhere", test_integers_anywhere, 0},
                                 {"gemm_sizes", test_sizes, 0},
                                 {"gemm_sizes_together", test_sizes_together, 0},
                                 {"gemm_sizes_long", test_sizes_long, 0},

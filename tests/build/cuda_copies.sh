@@ -33,6 +33,6 @@ cases() {
 cases reduce cuda/reduce_types cuda/reduce_random cuda/reduce_layouts cuda/reduce_broadcast
 cases scan cuda/scan_types cuda/scan_random cuda/scan_layouts cuda/scan_in_place
 cases gemm cuda/gemm_types cuda/gemm_random cuda/gemm_epilogue cuda/gemm_layouts cuda/gemm_batch
-check 'gemm: no rows' "$scratch/suite" --around cuda/gemm_empty
+check 'gemm: no rows, integers' "$scratch/suite" --around cuda/gemm_empty cuda/gemm_integers
 check 'args' "$scratch/suite" --around cuda/args_
 finish
