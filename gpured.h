@@ -1717,6 +1717,8 @@ enum { GPURED__DEPTH = 57 };
 /* Bytes from what is read to what is fetched into the cache: the second where work on what was read
  * leaves memory idle, or where what is read together is over before the hardware reads ahead. */
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
+/* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
+enum { GPURED__FROM_MEMORY = 1 << 20 };
 
 typedef union gpured__lanes {
   float f32[GPURED__LANES];
@@ -2863,6 +2865,14 @@ GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPUR
 }
 #endif
 
+/* What lies behind n elements will be wanted soon: the hardware asks too late where a loop does much
+ * for an element, and does not see through short and unaligned rows. */
+GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
+  int64_t i;
+  for (i = 0; i < n; i += 64 / GPURED__ESIZE)
+    GPURED__PREFETCH((const char *)(x + i) + GPURED__FAR_AHEAD);
+}
+
 /* The lanes of the next block of a sequence with n elements left. Answers 1 if they are a minimum
  * or a maximum that has neither NaN nor zero in it. */
 GPURED__INLINE int GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
@@ -2872,8 +2882,10 @@ GPURED__INLINE int GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURE
     return 0;
   }
 #if GPURED__FLOAT && GPURED__NV <= 4
-  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS)
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
+    if (n >= GPURED__FROM_MEMORY / GPURED__ESIZE) GPURED__N(ahead)(x, GPURED__BLOCK);
     if (GPURED__N(quick_block)(kernel, acc, x)) return 1;
+  }
 #endif
   GPURED__N(whole_block)(kernel, acc, x, w);
   return 0;
@@ -3110,13 +3122,6 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
   (void)kernel;
   (void)group;
   return v[0];
-}
-
-/* Rows that will be wanted soon: the hardware does not see through short and unaligned ones. */
-GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
-  int64_t i;
-  for (i = 0; i < n; i += 64 / GPURED__ESIZE)
-    GPURED__PREFETCH((const char *)(x + i) + GPURED__FAR_AHEAD);
 }
 
 /* out[r] = the fold of row r: rows of `group` elements, which touch, so that a vector holds
@@ -3750,6 +3755,7 @@ GPURED__INLINE GPURED__V GPURED__N(sum_bytes)(const char *x, int64_t vectors, ui
     some = gpured__min_i64(vectors, 128);
     few = GPURED__N(splat)(0);
     for (i = 0; i < some; ++i, x += sizeof v) {
+      GPURED__PREFETCH(x + GPURED__FAR_AHEAD);
       memcpy(&v, x, sizeof v);
       v ^= flip;
       few += (v & low) + (v >> 8 & low);
@@ -3764,6 +3770,7 @@ GPURED__INLINE GPURED__V GPURED__N(sum_words)(const char *x, int64_t vectors, ui
   const GPURED__V low = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
   GPURED__V all = GPURED__N(splat)(0), v;
   for (; vectors > 0; --vectors, x += sizeof v) {
+    GPURED__PREFETCH(x + GPURED__FAR_AHEAD);
     memcpy(&v, x, sizeof v);
     v ^= flip;
     all += (v & low) + (v >> 32);
