@@ -126,12 +126,13 @@ planted_kernel() {
   refuses "cuda: $2" "$3" sanitized "$1" "$scratch/planted-$1"
 }
 
-# in_parts TOOL TEST...: the tests in JOBS processes, each of which takes its share of the cases.
+# in_parts TOOL SHARES TEST...: the tests in JOBS processes, each of which takes one of so many shares of
+# the cases. What a share leaves out is the same kernels at other sizes.
 in_parts() {
-  tool=$1 jobs=${JOBS:-4} part=0 failures=0; shift
-  while [ $part -lt "$jobs" ]; do
+  tool=$1 shares=$2 part=0 failures=0; shift 2
+  while [ $part -lt "${JOBS:-4}" ]; do
     part=$((part + 1))
-    { sanitized "$tool" "$tests/suite" --part=$part/"$jobs" "$@" || echo 'not clean'; } \
+    { sanitized "$tool" "$tests/suite" --part=$part/"$shares" "$@" || echo 'not clean'; } \
       >"$scratch/part-$part" 2>&1 &
   done
   wait
@@ -159,15 +160,23 @@ if wants cuda; then
     planted_kernel racecheck 'a race' 'Race reported' -DPLANT_CUDA_RACE
     planted_kernel initcheck 'an unset value' 'Uninitialized' -DPLANT_CUDA_UNSET
     planted_kernel synccheck 'a barrier without half of a warp' 'Barrier error' -DPLANT_BARRIER
+    # racecheck takes minutes for what the others do in seconds: it gets a tenth of the cases, and the
+    # tests of the device, which go through every kernel of reductions, scans and products.
     few='cuda/reduce_columns cuda/gemm_sizes_short cuda/scan_in_place cuda/device_gemm'
     for tool in memcheck racecheck initcheck synccheck; do
-      tests_of=$(full 'cuda/' "$few cuda/tensor_")
-      if [ $tool = racecheck ] && ! sanitized $tool "$scratch/ring" >"$scratch/log" 2>&1; then
-        tests_of=$(full 'cuda/reduce cuda/scan cuda/gemm cuda/device_gemm' "$few")
-        skip 'cuda: racecheck of tensor cores: it reports ring.cu, which is right, as well'
+      tests_of=$(full 'cuda/' "$few cuda/tensor_") shares=${JOBS:-4}
+      if [ $tool = racecheck ]; then
+        tests_of=$(full 'cuda/reduce_ cuda/scan_ cuda/gemm_' "$few") shares=$((10 * shares))
+        ways=$(full 'cuda/device_reduce cuda/device_scan cuda/device_gemm' cuda/device_gemm_batch)
+        if sanitized $tool "$scratch/ring" >"$scratch/log" 2>&1; then
+          ways="$ways cuda/tensor_"
+        else
+          skip 'cuda: racecheck of tensor cores: it reports ring.cu, which is right, as well'
+        fi
+        check "cuda: $tool: device" sanitized $tool "$tests/suite" $ways
       fi
       check "cuda: $tool: vectors" sanitized $tool "$tests/golden_check" --cuda
-      check "cuda: $tool: suite" in_parts $tool $tests_of
+      check "cuda: $tool: suite" in_parts $tool $shares $tests_of
     done
   fi
 fi
