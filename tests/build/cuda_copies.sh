@@ -2,7 +2,7 @@
 # The host's part of the CUDA backend where there is no GPU: the suite's calls with tensors of the host,
 # on a runtime that only copies (cuda_copies.c). Results are not looked at, kernels do nothing; statuses
 # are, what lies around the outputs, and that all memory is given back. AddressSanitizer watches the
-# copies. Takes the object that make has built, or CUDA_OBJECT.
+# copies. Takes the object that make has built, or CUDA_OBJECT. RUNS=3000 random cases of each call.
 . tests/build/lib.sh
 object=${CUDA_OBJECT:-$BUILD/obj/gpured_cuda.o}
 nvcc=${NVCC:-$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)}
@@ -35,4 +35,15 @@ cases scan cuda/scan_types cuda/scan_random cuda/scan_layouts cuda/scan_in_place
 cases gemm cuda/gemm_types cuda/gemm_random cuda/gemm_epilogue cuda/gemm_layouts cuda/gemm_batch
 check 'gemm: no rows, integers' "$scratch/suite" --around cuda/gemm_empty cuda/gemm_integers
 check 'args' "$scratch/suite" --around cuda/args_
+
+# Random cases, which say before anything else whether the memory that a call plans is what it takes.
+for file in cuda_main fuzz impl; do
+  check "$file" $CC -std=c11 $flags -DGPURED_CUDA -c tests/fuzz/$file.c -o "$scratch/fuzz-$file.o"
+done
+for call in reduce scan gemm_reduce_ex; do
+  check "fuzz_$call.c" $CC -std=c11 $flags -DGPURED_CUDA tests/fuzz/fuzz_$call.c \
+    "$scratch"/fuzz-*.o "$scratch"/util.o "$scratch"/oracle.o "$scratch"/runtime.o "$object" \
+    -lm -lpthread -lstdc++ -o "$scratch/fuzz_$call"
+  check "$call: random cases" "$scratch/fuzz_$call" "${RUNS:-3000}" "${SEED:-1}" around
+done
 finish

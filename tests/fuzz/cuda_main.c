@@ -2,8 +2,10 @@
  * A fuzz target with random inputs in place of libFuzzer's, and the GPU in place of the CPU: the
  * results of the CUDA backend, for tensors of the host, are held to the oracle by bits.
  *
- *     fuzz_cuda_TARGET [RUNS [SEED]]
+ *     fuzz_cuda_TARGET [RUNS [SEED [around]]]
  *
+ * `around`: only statuses and what lies around results are looked at, for a runtime that computes
+ * nothing (tests/build/cuda_copies.c).
  * Says how many cases passed; the first one that does not is printed and ends the program. Without a
  * device that is one skipped test, or a failure where GPURED_REQUIRE_CUDA=1 asks for one.
  */
@@ -22,6 +24,7 @@ int main(int argc, char **argv) {
   const char *required = getenv("GPURED_REQUIRE_CUDA");
   uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   long i;
+  around_only = argc > 3 && strcmp(argv[3], "around") == 0;
   if (!gpured_cuda_available()) {
     const int failed = required && strcmp(required, "1") == 0;
     printf("%s fuzz on the GPU: no CUDA device\n", failed ? "FAIL" : "SKIP");

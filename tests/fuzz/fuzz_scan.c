@@ -89,7 +89,7 @@ static void check_overlap(scan_case *c, fuzz_bytes *in, const unsigned char *bef
         describe(&out), (long long)shift);
   if (place) {
     int64_t i;
-    CHECK(first_difference(&out, &c->want.t) < 0, "in place: element %lld differs",
+    CHECK(around_only || first_difference(&out, &c->want.t) < 0, "in place: element %lld differs",
           (long long)first_difference(&out, &c->want.t));
     for (i = 0; i < gen_count(&out); ++i) /* then nothing else may have changed */
       memcpy(element(&out, i), before + (element(&out, i) - c->in.memory), (size_t)size);
