@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MOST_BYTES = 192 };
 
 int main(int argc, char **argv) {
-  const long runs = argc > 1 ? atol(argv[1]) : 10000;
+  const long runs = argc > 1 ? strtol(argv[1], NULL, 10) : 10000;
   const char *required = getenv("GPURED_REQUIRE_CUDA");
   uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   long i;
