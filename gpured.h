@@ -2865,7 +2865,7 @@ GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPUR
 }
 #endif
 
-/* What lies behind n elements will be wanted soon: the hardware asks too late where a loop does much
+/* Asks for n elements that lie far ahead of x: the hardware does so too late where a loop does much
  * for an element, and does not see through short and unaligned rows. */
 GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
   int64_t i;
