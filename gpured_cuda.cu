@@ -410,19 +410,12 @@ GPURED__DEV uint16_t to_brain(float x) {
 
 /* Stores one value, rounded once (floats) or cut to its low bits (integers). */
 GPURED__DEV void store_any(char *p, int dtype, float x) {
-  switch (dtype) {
-    case GPURED_F32:
-      *(float *)p = is_nan(x) ? quiet_nan<float>() : x;
-      break;
-    case GPURED_F64:
-      *(double *)p = is_nan(x) ? quiet_nan<double>() : wide(x);
-      break;
-    case GPURED_F16:
-      *(uint16_t *)p = to_half(x);
-      break;
-    default:
-      *(uint16_t *)p = to_brain(x);
-  }
+  if (dtype == GPURED_F32)
+    *(float *)p = is_nan(x) ? quiet_nan<float>() : x;
+  else if (dtype == GPURED_F64)
+    *(double *)p = is_nan(x) ? quiet_nan<double>() : wide(x);
+  else
+    *(uint16_t *)p = dtype == GPURED_F16 ? to_half(x) : to_brain(x);
 }
 GPURED__DEV void store_any(char *p, int dtype, double x) {
   float narrow;
@@ -456,12 +449,9 @@ GPURED__DEV void store_any(char *p, int dtype, uint64_t x) {
   }
 }
 
-static __device__ int size_of(int dtype) {
-  return dtype <= GPURED_F64
-             ? 4 * dtype
-             : (dtype <= GPURED_BF16 ? 2
-                                     : (dtype <= GPURED_U8 ? 1 : (dtype <= GPURED_U32 ? 4 : 8)));
-}
+/* Two bits for each dtype. */
+static __device__ int log2_size_of(int dtype) { return 0x3e8178 >> 2 * dtype & 3; }
+static __device__ int size_of(int dtype) { return 1 << log2_size_of(dtype); }
 
 /* ============================================================================================== */
 /* 3  Operations                                                                                  */
@@ -685,7 +675,7 @@ GPURED__DEV uint64_t real_result(const job &, uint64_t y) { return y; }
 GPURED__DEV char *place(const job &j, int64_t sequence) {
   int64_t at = j.kept_count == 1 ? sequence * j.kept[0].stride[GPURED__OUT]
                                  : gpured__offset(j.kept, j.kept_count, sequence, GPURED__OUT);
-  return j.out + at * size_of(j.out_dtype);
+  return j.out + at * ((int64_t)1 << log2_size_of(j.out_dtype));
 }
 
 template <int K, class T>
@@ -1061,6 +1051,25 @@ GPURED__DEV void copy_16(void *shared, const char *global) {
   *(uint4 *)shared = *(const uint4 *)global;
 #endif
 }
+/* Vectors 0, 32, 64, ... < left of `global` to the places slot(0), slot(32), ... of a tile. There
+ * is no branch, and both addresses are hidden from the compiler, which would compute them anew for
+ * each copy: 200 instructions to a tile, more than all the rest beside the elements. */
+template <int MOST, class F>
+GPURED__DEV void copy_every_32nd(char *stage, const char *global, int left, const F &slot) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(stage);
+  asm volatile("" : "+r"(at), "+l"(global));
+#pragma unroll
+  for (int i = 0; i < MOST; i += 32)
+    asm volatile(
+        "{ .reg .pred p; setp.gt.s32 p, %2, %3; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::
+            "r"(at + 16 * slot(i)),
+        "l"(global + 16 * i), "r"(left), "r"(i)
+        : "memory");
+#else
+  for (int i = 0; i < MOST && i < left; i += 32) copy_16(stage + 16 * slot(i), global + 16 * i);
+#endif
+}
 /* The same of 16 or 8 bytes. */
 template <int BYTES>
 GPURED__DEV void copy_some(void *shared, const char *global) {
@@ -1162,12 +1171,15 @@ GPURED__DEV int turned(int row, int r) {
   return row * WIDTH + (r % TWOS ^ turn_of<WIDTH>(row)) + r / TWOS * TWOS;
 }
 
+/* Vector v of rows of 24 that two threads share: each row would begin in the same bank. */
+GPURED__DEV int slot_of_24(int v) { return v ^ (v / 24 * 2 & 7); }
+
 template <int S, int MODE, int WIDTH>
 GPURED__DEV int slot_of(int v, const rows &w) {
   enum { FIXED = fixed_width<S, MODE, WIDTH>() };
   const int width_log2 = FIXED ? log2_of(FIXED) : w.width_log2;
   if (exact_log2(FIXED) < 0) return v ^ turn_of<FIXED>(v / (FIXED ? FIXED : 1));
-  if (width_log2 < 0) return MODE == ROWS_SOME && w.turns ? v ^ (v / 24 * w.beside & 7) : v;
+  if (width_log2 < 0) return MODE == ROWS_SOME && w.turns ? slot_of_24(v) : v;
   if (MODE == ROWS_SOME) return v ^ ((v >> width_log2) * w.beside & 7);
   return MODE == ROWS_EACH ? swizzled_each(v, width_log2) : swizzled<S>(v, width_log2);
 }
@@ -1187,10 +1199,10 @@ GPURED__DEV void load_run(const char *base, int64_t count, const rows &w, char *
   const int vectors = count < TILE_VECTORS ? (int)count : (int)TILE_VECTORS;
   base += 16 * t;
   if (FIXED == 0 && w.width_log2 < 0 && !w.turns) {
-    stage += 16 * t;
-#pragma unroll
-    for (int i = 0; i < TILE_VECTORS / 32; ++i)
-      if (t + 32 * i < vectors) copy_16(stage + 512 * i, base + 512 * i);
+    copy_every_32nd<TILE_VECTORS>(stage + 16 * t, base, vectors - t, [](int i) { return i; });
+  } else if (MODE == ROWS_SOME && w.turns) {
+    copy_every_32nd<TILE_VECTORS>(stage, base, vectors - t,
+                                  [&](int i) { return slot_of_24(t + i); });
   } else if (vectors == TILE_VECTORS && MODE == ROWS_SOME) { /* widths of 32 and more */
 #pragma unroll
     for (int i = 0; i < TILE_VECTORS / 32; ++i)
@@ -1201,10 +1213,8 @@ GPURED__DEV void load_run(const char *base, int64_t count, const rows &w, char *
     for (int i = 0; i < TILE_VECTORS / 32; ++i)
       copy_16(stage + 16 * slot_from<S, MODE, WIDTH>(t, i, w), base + 512 * i);
   } else {
-#pragma unroll
-    for (int i = 0; i < TILE_VECTORS / 32; ++i)
-      if (t + 32 * i < vectors)
-        copy_16(stage + 16 * slot_of<S, MODE, WIDTH>(t + 32 * i, w), base + 512 * i);
+    copy_every_32nd<TILE_VECTORS>(stage, base, vectors - t,
+                                  [&](int i) { return slot_of<S, MODE, WIDTH>(t + i, w); });
   }
 }
 
@@ -1909,7 +1919,8 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   copies_wait();
   __syncwarp();
   if (MODE == ROWS_EACH) {
-    for (int block = t; block < w.blocks && row + block < j.outputs; block += 32)
+    const int count = j.outputs - row < w.blocks ? (int)(j.outputs - row) : w.blocks;
+    for (int block = t; block < count; block += 32)
       store_result<K>(j, row + block, each_of<A, D, K, WIDTH>::node(j, w, stage, block));
   } else if (MODE == ROWS_SOME && shares_lse(A, D, K)) {
     if (w.beside == 2 && w.width == 32)

@@ -44,7 +44,7 @@ static void check(cudaError_t e, const char *what) {
 
 static const size_t L2_MANY = (size_t)256 << 20; /* rotate over at least this much */
 static char *in_memory, *out_memory, *scratch;
-static size_t in_bytes, out_bytes, scratch_bytes = (size_t)64 << 20;
+static size_t in_bytes, out_bytes, scratch_bytes = (size_t)128 << 20;
 static cudaStream_t stream;
 
 __global__ void fill(uint32_t *p, size_t n, uint32_t mask, uint32_t base) {
