@@ -1008,38 +1008,59 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  *               since a row of 16 lanes is 16 bytes for each of them
  *   ROWS_WHOLE  a row is several blocks, up to a tile
  *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
+ *
+ * Rows that do not begin and end at 16 bytes have the same three ways, ROWS_RAGGED_EACH,
+ * ROWS_RAGGED (for SOME and WHOLE) and ROWS_RAGGED_LONG: their tiles hold what lies in memory, as
+ * it lies there.
  */
-enum { ROWS_EACH, ROWS_SOME, ROWS_WHOLE, ROWS_LONG };
+enum {
+  ROWS_EACH,
+  ROWS_SOME,
+  ROWS_WHOLE,
+  ROWS_LONG,
+  ROWS_RAGGED_EACH,
+  ROWS_RAGGED,
+  ROWS_RAGGED_LONG
+};
 enum {
   ROWS_WARPS = 4,
   LONG_WARPS = 8, /* the last segments of a row have the memory for themselves: many copies then */
   TILE_VECTORS = 512,
   TILE_BYTES = 8192,
-  EACH_MOST = 16, /* vectors of a row for one thread */
+  RAGGED_BYTES = TILE_BYTES + 16, /* a tile that begins within its first vector */
+  RAGGED = -1,                    /* as a WIDTH: w.length elements from any byte on */
+  EACH_MOST = 16,                 /* vectors of a row for one thread */
   EACH_LSE = 18,
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
-enum { ROWS_SHARED = ROWS_WARPS * TILE_BYTES };
+__host__ __device__ constexpr int tile_bytes(int mode) {
+  return mode < ROWS_RAGGED_EACH ? TILE_BYTES : RAGGED_BYTES;
+}
 /* Logsumexp computes as long as it reads: more warps on a multiprocessor count for more. */
 __host__ __device__ constexpr int long_warps(int k) { return k == K_LSE ? ROWS_WARPS : LONG_WARPS; }
 /* Blocks of a multiprocessor: shared memory allows six, and registers shall where that many hide
  * the arithmetic; where a thread has much at hand, it needs them more. */
 __host__ __device__ constexpr int rows_resident(int a, int k, int mode) {
-  return a != GPURED__F32 || k == K_ARG ? 4 : k < K_ARG ? 6 : (mode == ROWS_EACH ? 5 : 7);
+  return a != GPURED__F32 || k == K_ARG ? 4
+         : k < K_ARG                    ? 6
+                                        : (mode == ROWS_EACH || mode == ROWS_RAGGED_EACH ? 5 : 7);
 }
 
 struct rows {
   int mode;
-  int width;         /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
-  int width_log2;    /* or -1 */
-  int beside;        /* SOME: threads that share a row */
-  int turns;         /* SOME: rows of 24 vectors that lie like those of 32 */
-  int blocks;        /* of a tile */
-  int row_log2;      /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
-  int unit_log2;     /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
-  int dense;         /* rows follow each other without gaps, in memory as in the tile */
-  int tiles_log2;    /* LONG: tiles of a segment */
+  int width;      /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
+  int width_log2; /* or -1 */
+  int beside;     /* SOME: threads that share a row; RAGGED, not dense: log2 of those of a copy */
+  int turns;      /* SOME: rows of 24 vectors that lie like those of 32 */
+  int blocks;     /* of a tile */
+  int row_log2;   /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
+  int unit_log2;  /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
+  int dense;      /* rows follow each other without gaps, in memory as in the tile */
+  int length;     /* RAGGED: elements of a row that is no longer than a tile */
+  int step;       /* RAGGED, dense: bytes from such a row to the next, with what lies between */
+  int pitch;      /* RAGGED, not dense: vectors of a row, from a border to a border */
+  int tiles_log2; /* LONG: tiles of a segment */
   int64_t row_tiles; /* LONG: tiles of a row */
 };
 
@@ -1238,6 +1259,59 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   }
 }
 
+/* `bytes`, at most 16 of them, and zeros in the place of the others. */
+GPURED__DEV void copy_up_to_16(char *shared, const char *global, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(bytes)
+               : "memory");
+#else
+  if (bytes == 16)
+    copy_16(shared, global);
+  else
+    for (int i = 0; i < bytes; ++i) shared[i] = global[i];
+#endif
+}
+GPURED__DEV const char *border_before(const char *p) {
+  return (const char *)((uintptr_t)p & ~(uintptr_t)15);
+}
+/* A tile of what lies from `from` on, in memory's own vectors: up to 15 bytes more in front, which
+ * are in the same vector and so can be read, and none behind. */
+template <int P>
+GPURED__DEV void load_span(const char *from, int bytes, char *stage, int t) {
+  const char *border = border_before(from);
+  const int all = (int)(from - border) + bytes, whole = all / 16;
+  const auto slot = [&](int i) { return swizzled<P>(t + i, log2_of(16 * P)); };
+  copy_every_32nd<TILE_VECTORS + 32>(stage, border + 16 * t, whole - t, slot);
+  if (all % 16 && t == whole % 32)
+    copy_up_to_16(stage + 16 * slot(whole - t), border + 16 * whole, all % 16);
+}
+/* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
+ * side as many threads as it takes. */
+template <int S, int P>
+GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *stage, int t) {
+  const int most = w.blocks >> w.row_log2, bytes = w.length * S;
+  const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
+  if (w.dense) {
+    load_span<P>(j.in + row * w.step, (count - 1) * w.step + bytes, stage, t);
+    return;
+  }
+  const int beside_log2 = w.beside, lane = t & ((1 << beside_log2) - 1);
+  for (int r = t >> beside_log2; r < count; r += 32 >> beside_log2) {
+    const char *from = j.in + start_of(j, row + r) * S, *border = border_before(from);
+    const int all = (int)(from - border) + bytes;
+    for (int v = lane; 16 * v < all; v += 1 << beside_log2)
+      copy_up_to_16(stage + 16 * swizzled<P>(r * w.pitch + v, log2_of(16 * P)), border + 16 * v,
+                    min(16, all - 16 * v));
+  }
+}
+/* The byte of such a tile at which its row r begins. */
+template <int S>
+GPURED__DEV int ragged_start(const job &j, const rows &w, int64_t row, int r) {
+  if (w.dense) return (int)((uintptr_t)(j.in + row * w.step) & 15) + r * w.step;
+  return r * w.pitch * 16 + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & 15);
+}
+
 /* 16 bytes as values. */
 template <int D, class T, int V>
 GPURED__DEV void unpack(const uint4 q, T *x, int how) {
@@ -1257,18 +1331,45 @@ GPURED__DEV void unpack(const uint4 q, T *x, int how) {
 
 /* ---- A row for each thread ---- */
 
+/* f(start, lane, value) as below over `count` elements that begin anywhere. */
+template <int D, class T, class F>
+GPURED__DEV void each_of_line(const char *line, int count, int how, const F &f) {
+  typedef typename stored<D>::S S;
+  const auto feed = [&](int start, int lane) {
+    T x;
+    widen<D>(((const S *)line)[start + lane], &x);
+    adjust(&x, how);
+    f(start, lane, x);
+  };
+  int start = 0;
+#pragma unroll 1
+  for (; start + GPURED__LANES <= count; start += GPURED__LANES)
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES; ++l) feed(start, l);
+#pragma unroll
+  for (int part = 0; part < GPURED__LANES; part += 4)
+    if (start + part < count)
+#pragma unroll
+      for (int l = part; l < part + 4; ++l)
+        if (start + l < count) feed(start, l);
+}
+
 /* f(start, lane, value) over a thread's row, in ascending order; start: of the 16 elements. Those
- * are at hand together where the code has no width of its own. */
+ * are at hand together where the code has no width of its own. block: of a ragged tile the byte. */
 template <int D, int WIDTH, class T, class F>
 GPURED__DEV void each_element(const rows &w, const char *stage, int block, int how, const F &f) {
   enum { P = stored<D>::SIZE, V = 16 / P };
+  if (WIDTH == RAGGED) {
+    each_of_line<D, T>(stage + block, w.length, how, f);
+    return;
+  }
   const auto feed = [&](int slot, int start, int lane) {
     T x[V];
     unpack<D, T, V>(*(const uint4 *)(stage + 16 * slot), x, how);
 #pragma unroll
     for (int i = 0; i < V; ++i) f(start, lane + i, x[i]);
   };
-  if (WIDTH) {
+  if (WIDTH > 0) {
 #pragma unroll
     for (int r = 0; r < WIDTH; ++r)
       feed(exact_log2(WIDTH) < 0 ? turned<WIDTH>(block, r)
@@ -1308,7 +1409,7 @@ template <int K, int D, int WIDTH, class T>
 GPURED__DEV T fold_each(T *a) {
   enum {
     HAVE = WIDTH * 16 / stored<D>::SIZE,
-    LANES = HAVE == 0 || HAVE > 8 ? 16
+    LANES = HAVE <= 0 || HAVE > 8 ? 16
             : HAVE > 4            ? 8
                                   : HAVE
   };
@@ -1324,7 +1425,7 @@ GPURED__DEV T reduce_each(const rows &w, const char *stage, int block, int how, 
   for (int l = 0; l < GPURED__LANES; ++l) set_neutral<K>(&a[l]);
   each_element<D, WIDTH, T>(w, stage, block, how, [&](int start, int l, T x) {
     T y = f(x);
-    a[l] = WIDTH && start == 0 ? first<K>(y) : step<K>(a[l], y);
+    a[l] = WIDTH > 0 && start == 0 ? first<K>(y) : step<K>(a[l], y);
   });
   return fold_each<K, D, WIDTH>(a);
 }
@@ -1402,6 +1503,49 @@ struct piece {
     const int at = MIXED ? slot ^ r * P : slot + r * P;
     unpack<D, T, V>(*(const uint4 *)(stage + 16 * at), x, how);
   }
+  /* Of the thread's first element, in the block. */
+  static __device__ __forceinline__ int place(int t) { return t % P * V; }
+};
+
+/* Which of V elements exist: all of them, or those from `from` to `to`. */
+struct all_exist {
+  __device__ __forceinline__ bool operator()(int) const { return true; }
+};
+struct some_exist {
+  int from, to;
+  __device__ __forceinline__ bool operator()(int i) const { return i >= from && i < to; }
+};
+
+/* What a thread sees of a block that begins at any element: vectors as they lie in memory, so that
+ * its V elements of a row are lanes counted from a border of 16 bytes, and not from the block. They
+ * are the same ones in each row, and the fold, whose partners are 8, 4, 2 and 1 apart on the ring
+ * of 16, does not see by how much the ring is turned. The block is one row longer than others: the
+ * first thread has what comes before its lane 0 in the last one. */
+template <int D, class T>
+struct ragged {
+  enum { P = stored<D>::SIZE, V = 16 / P };
+  const char *stage;
+  int vector;   /* of row 0 */
+  int origin;   /* element of the block at which that begins: may be before it */
+  int end, how; /* of the block, counted from there */
+  int count;    /* rows of which something exists */
+  __device__ __forceinline__ void set(const char *tile, int start, int64_t left, int thread) {
+    stage = tile;
+    vector = start / 16 + thread;
+    origin = thread * V - start % 16 / P;
+    end = left <= 0 ? 0 : max(0, (int)min(left, (int64_t)GPURED__BLOCK) - origin);
+    count = (end + GPURED__LANES - 1) / GPURED__LANES;
+  }
+  __device__ __forceinline__ uint4 raw(int r) const {
+    const int at = swizzled<P>(vector + r * P, log2_of(16 * P));
+    return *(const uint4 *)(stage + 16 * at);
+  }
+  __device__ __forceinline__ void read(int r, T *x) const { unpack<D, T, V>(raw(r), x, how); }
+  __device__ __forceinline__ some_exist exist(int r) const {
+    some_exist e = {-origin - r * GPURED__LANES, end - r * GPURED__LANES};
+    return e;
+  }
+  __device__ __forceinline__ int place(int) const { return origin; }
 };
 
 /* A few rows, four at a time. */
@@ -1413,16 +1557,16 @@ GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       p.template read<MIXED>(r + i, x);
-      f(r + i, x, false);
+      f(r + i, x, false, all_exist());
     }
   for (; r < p.count; ++r) {
     p.template read<MIXED>(r, x);
-    f(r, x, false);
+    f(r, x, false, all_exist());
   }
 }
 
-/* f(row, x, starts) for each row of V elements that exists, in ascending order; starts: the lanes
- * shall begin with this row, and otherwise with what is neutral. */
+/* f(row, x, starts, exists) for each row of V elements, in ascending order; starts: the lanes shall
+ * begin with this row, and otherwise with what is neutral; exists(i): whether x[i] is the block's. */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
   if (p.width_log2 < 0) {
@@ -1434,20 +1578,73 @@ GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
 #pragma unroll
     for (int r = 0; r < GPURED__LANES; ++r) {
       p.template read<true>(r, x);
-      f(r, x, r == 0);
+      f(r, x, r == 0, all_exist());
     }
+  }
+}
+template <int D, class T, class F>
+GPURED__DEV void each_row(const ragged<D, T> &p, const F &f) {
+  enum { V = ragged<D, T>::V, AT_ONCE = 5 }; /* 15 rows lie between the ends of a block */
+  T x[V];
+  const int whole = (p.end + GPURED__LANES - V) / GPURED__LANES;
+  int r = 1;
+  if (p.count > 0) {
+    p.read(0, x);
+    f(0, x, false, p.exist(0));
+  }
+#pragma unroll 1
+  for (; r + AT_ONCE <= whole; r += AT_ONCE)
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      p.read(r + i, x);
+      f(r + i, x, false, all_exist());
+    }
+#pragma unroll 1
+  for (; r < whole; ++r) {
+    p.read(r, x);
+    f(r, x, false, all_exist());
+  }
+  if (r < p.count) {
+    p.read(r, x);
+    f(r, x, false, p.exist(r));
+  }
+}
+
+/* f(16 bytes) for each row; bytes that are not the block's become those of `fill`. */
+template <int D, class T, class F>
+GPURED__DEV void each_vector(const piece<D, T> &p, uint32_t, const F &f) {
+  for (int r = 0; r < p.count; ++r) f(*(const uint4 *)(p.stage + 16 * p.slot_of_row(r)));
+}
+GPURED__DEV uint32_t first_bytes(int n) { return n <= 0 ? 0 : (n >= 4 ? ~0u : (1u << 8 * n) - 1); }
+template <int D, class T, class F>
+GPURED__DEV void each_vector(const ragged<D, T> &p, uint32_t fill, const F &f) {
+  for (int r = 0; r < p.count; ++r) {
+    const some_exist e = p.exist(r);
+    uint4 q = p.raw(r);
+    if (e.from > 0 || e.to < 16) {
+      uint32_t *word[4] = {&q.x, &q.y, &q.z, &q.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t mask = first_bytes(e.to - 4 * i) & ~first_bytes(e.from - 4 * i);
+        *word[i] = (*word[i] & mask) | (fill & ~mask);
+      }
+    }
+    f(q);
   }
 }
 
 /* The lanes of a block: thread q of it has V of them. */
-template <int K, int D, class T, class F>
-GPURED__DEV void block_lanes(const piece<D, T> &p, T *a, const F &f) {
-  enum { V = piece<D, T>::V };
+template <int K, class Q, class T, class F>
+GPURED__DEV void block_lanes(const Q &p, T *a, const F &f) {
+  enum { V = Q::V };
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
-  each_row(p, [&](int, T *x, bool starts) {
+  each_row(p, [&](int, T *x, bool starts, auto exists) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) a[i] = starts ? first<K>(f(x[i])) : step<K>(a[i], f(x[i]));
+    for (int i = 0; i < V; ++i) {
+      const T y = starts ? first<K>(f(x[i])) : step<K>(a[i], f(x[i]));
+      a[i] = exists(i) ? y : a[i];
+    }
   });
 }
 
@@ -1491,7 +1688,8 @@ template <int A, int D, int K>
 struct unit_of {
   typedef typename acc<A>::T T;
   enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = V, PN = P };
-  GPURED__DEV void make(const job &j, const piece<D, T> &p, int, int64_t, int, T *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, T *node) {
     block_lanes<K>(p, node, [&](T x) { return prepared<K>(x, j); });
   }
 };
@@ -1500,15 +1698,14 @@ struct unit_of {
 template <int D>
 struct byte_sum {
   enum { P = 1, V = 16, VN = V, PN = P };
-  GPURED__DEV void make(const job &j, const piece<D, uint64_t> &p, int, int64_t, int,
-                        uint64_t *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
     if (j.how != GPURED__PLAIN) {
       block_lanes<K_ADD>(p, node, [](uint64_t x) { return x; });
       return;
     }
     int sum = 0;
-    for (int r = 0; r < p.count; ++r) {
-      const uint4 q = *(const uint4 *)(p.stage + 16 * p.slot_of_row(r));
+    each_vector(p, 0, [&](const uint4 q) {
       if (D == GPURED_I8) {
         sum = __dp4a((int)q.x, 0x01010101, __dp4a((int)q.y, 0x01010101, sum));
         sum = __dp4a((int)q.z, 0x01010101, __dp4a((int)q.w, 0x01010101, sum));
@@ -1516,7 +1713,7 @@ struct byte_sum {
         sum = (int)__dp4a(q.x, 0x01010101u, __dp4a(q.y, 0x01010101u, (unsigned)sum));
         sum = (int)__dp4a(q.z, 0x01010101u, __dp4a(q.w, 0x01010101u, (unsigned)sum));
       }
-    }
+    });
 #pragma unroll
     for (int i = 1; i < V; ++i) node[i] = 0;
     node[0] = (uint64_t)(int64_t)sum;
@@ -1530,8 +1727,8 @@ GPURED__DEV uint32_t greater_pairs(uint32_t a, uint32_t x) {
 template <int D>
 struct byte_max {
   enum { P = 1, V = 16, VN = V, PN = P };
-  GPURED__DEV void make(const job &j, const piece<D, uint64_t> &p, int, int64_t, int,
-                        uint64_t *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
     if (j.how == GPURED__NONZERO || j.how == GPURED__ABS || p.count == 0) {
       block_lanes<K_MAX>(p, node, [&](uint64_t x) { return prepared<K_MAX>(x, j); });
       return;
@@ -1540,11 +1737,10 @@ struct byte_max {
     const uint32_t minimum = (uint32_t)j.flip & 0xffu, sign = D == GPURED_I8 ? 0x80u : 0;
     const uint32_t turn = (minimum ^ sign) * 0x01010101u;
     uint32_t a = 0;
-    for (int r = 0; r < p.count; ++r) {
-      const uint4 q = *(const uint4 *)(p.stage + 16 * p.slot_of_row(r));
+    each_vector(p, turn, [&](const uint4 q) {
       a = greater_pairs(greater_pairs(a, q.x ^ turn), q.y ^ turn);
       a = greater_pairs(greater_pairs(a, q.z ^ turn), q.w ^ turn);
-    }
+    });
     a = max(a & 0xffu, a >> 16) ^ (turn & 0xffu);
 #pragma unroll
     for (int i = 1; i < V; ++i) set_neutral<K_MAX>(&node[i]);
@@ -1567,7 +1763,8 @@ struct unit_of<A, D, K_ARG> {
   typedef typename acc<A>::T T;
   typedef arg_node<T> N;
   enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
-  GPURED__DEV void make(const job &j, const piece<D, T> &p, int, int64_t offset, int t, N *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t offset, int t, N *node) {
     T a[V], m;
     int at = INT32_MAX;
     block_lanes<K_MAX>(p, a, [&](T x) { return prepared<K_ARG>(x, j); });
@@ -1576,11 +1773,12 @@ struct unit_of<A, D, K_ARG> {
     for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
 #pragma unroll
     for (int d = 1; d < P; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
-    each_row(p, [&](int r, T *x, bool) {
+    each_row(p, [&](int r, T *x, bool, auto exists) {
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         T y = prepared<K_ARG>(x[i], j);
-        if (equal(y, m) || (is_nan(y) && is_nan(m))) at = min(at, r * 16 + t % P * V + i);
+        if (exists(i) && (equal(y, m) || (is_nan(y) && is_nan(m))))
+          at = min(at, r * 16 + p.place(t) + i);
       }
     });
 #pragma unroll
@@ -1595,7 +1793,8 @@ struct unit_of<A, D, K_LSE> {
   typedef typename acc<A>::T T;
   typedef pair_node<T> N;
   enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
-  GPURED__DEV void make(const job &, const piece<D, T> &p, int unit_log2, int64_t, int t, N *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &, const Q &p, int unit_log2, int64_t, int t, N *node) {
     T a[V], m;
     block_lanes<K_MAX>(p, a, [](T x) { return x; });
     m = a[0];
@@ -1606,9 +1805,12 @@ struct unit_of<A, D, K_LSE> {
     T base = is_finite(m) ? m : (T)0;
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K_ADD>(&a[i]);
-    each_row(p, [&](int, T *x, bool) {
+    each_row(p, [&](int, T *x, bool, auto exists) {
 #pragma unroll
-      for (int i = 0; i < V; ++i) a[i] = add_exponential(a[i], sub(x[i], base));
+      for (int i = 0; i < V; ++i) {
+        const T y = add_exponential(a[i], sub(x[i], base));
+        a[i] = exists(i) ? y : a[i];
+      }
     });
     join_blocks<K_ADD, P, V>(a, 1, 1 << unit_log2);
     node->s = fold_lanes<K_ADD, P, V>(a);
@@ -1623,8 +1825,8 @@ struct unit_of<A, D, K_MOMENTS> {
   typedef typename acc<A>::T T;
   typedef moments_node<T> N;
   enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
-  GPURED__DEV void make(const job &j, const piece<D, T> &p, int unit_log2, int64_t offset, int t,
-                        N *node) {
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int unit_log2, int64_t offset, int t, N *node) {
     T a[V];
     int64_t left = j.n - offset, most = (int64_t)GPURED__BLOCK << unit_log2;
     const int leader = t & -(P << unit_log2);
@@ -1663,6 +1865,41 @@ GPURED__DEV int rows_left(int64_t left, int before) {
   return left <= before ? 0 : ((int)left - before - 1) / GPURED__LANES + 1;
 }
 
+/* What thread t sees of block `block` of a tile of rows, and of block `group` of a long row's. */
+template <int MODE, int D, class T>
+GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char *stage, int64_t,
+                         int block, int64_t left, int t) {
+  enum { P = piece<D, T>::P };
+  p->stage = stage;
+  p->width_log2 = MODE == ROWS_SOME ? w.width_log2 : log2_of(16 * P);
+  p->slot = p->width_log2 >= 0 ? swizzled<P>((block << p->width_log2) + t % P, p->width_log2)
+                               : block * w.width + t % P;
+  p->how = j.how;
+  p->count = rows_left(left, t % P * piece<D, T>::V);
+}
+template <int MODE, int D, class T>
+GPURED__DEV void look_at(ragged<D, T> *p, const job &j, const rows &w, const char *stage,
+                         int64_t row, int block, int64_t left, int t) {
+  enum { P = ragged<D, T>::P };
+  const int start = MODE == ROWS_RAGGED_LONG ? (int)((uintptr_t)(j.in + start_of(j, row) * P) & 15)
+                                             : ragged_start<P>(j, w, row, block >> w.row_log2);
+  const int rest = MODE == ROWS_RAGGED_LONG ? block : block & ((1 << w.row_log2) - 1);
+  p->how = j.how;
+  p->set(stage, start + rest * GPURED__BLOCK * P, left, t % P);
+}
+template <int MODE, int D, class T>
+struct view {
+  typedef piece<D, T> Q;
+};
+template <int D, class T>
+struct view<ROWS_RAGGED, D, T> {
+  typedef ragged<D, T> Q;
+};
+template <int D, class T>
+struct view<ROWS_RAGGED_LONG, D, T> {
+  typedef ragged<D, T> Q;
+};
+
 /* Tiles of rows that fit in them: each group of blocks is a row. */
 template <int A, int D, int K, int MODE>
 GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage,
@@ -1675,15 +1912,9 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     const int64_t row = first_row + (block >> w.row_log2);
     const int64_t offset = (int64_t)(block & ((1 << w.row_log2) - 1)) * GPURED__BLOCK;
     const bool exists = row < j.outputs && block < w.blocks;
-    piece<D, typename acc<A>::T> mine;
+    typename view<MODE, D, typename acc<A>::T>::Q mine;
     N node[unit::VN];
-    mine.stage = stage;
-    mine.width_log2 = MODE == ROWS_WHOLE ? log2_of(16 * stored<D>::SIZE) : w.width_log2;
-    mine.slot = mine.width_log2 >= 0
-                    ? swizzled<P>((block << mine.width_log2) + t % P, mine.width_log2)
-                    : block * w.width + t % P;
-    mine.how = j.how;
-    mine.count = rows_left(exists ? j.n - offset : 0, t % P * V);
+    look_at<MODE>(&mine, j, w, stage, first_row, block, exists ? j.n - offset : 0, t);
     unit::make(j, mine, w.unit_log2, offset, t, node);
     join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1,
                                 1 << w.row_log2);
@@ -1765,39 +1996,30 @@ GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *
 }
 
 /* A tile of a long row: its node in the first PN threads. */
-template <int A, int D, int K>
-GPURED__DEV void long_tile(const job &j, const rows &w, int64_t tile, const char *stage, int t,
-                           typename kind<A, K>::N *node) {
+template <int A, int D, int K, int MODE>
+GPURED__DEV void long_tile(const job &j, const rows &w, int64_t row, int64_t tile,
+                           const char *stage, int t, typename kind<A, K>::N *node) {
   typedef unit_of<A, D, K> unit;
-  enum { P = unit::P, V = unit::V, GROUPS = 32 / P };
-  const int group = t / P;
-  const int64_t offset = (tile * GROUPS + group) * GPURED__BLOCK;
-  piece<D, typename acc<A>::T> mine;
-  mine.stage = stage;
-  mine.slot = swizzled<P>(group * 16 * P + t % P, log2_of(16 * P));
-  mine.width_log2 = log2_of(16 * stored<D>::SIZE);
-  mine.how = j.how;
-  mine.count = rows_left(j.n - offset, t % P * V);
+  enum { P = unit::P, GROUPS = 32 / P };
+  const int64_t offset = (tile * GROUPS + t / P) * GPURED__BLOCK;
+  typename view<MODE, D, typename acc<A>::T>::Q mine;
+  look_at<MODE>(&mine, j, w, stage, row, t / P, j.n - offset, t);
   unit::make(j, mine, w.unit_log2, offset, t, node);
   join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1, GROUPS);
 }
 
 /* The best of a long row's tile joins the warp's best so far; its place is looked up only if it
  * wins. */
-template <int A, int D>
-GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char *stage, int t,
-                          arg_node<typename acc<A>::T> *best) {
+template <int A, int D, int MODE>
+GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t row, int64_t tile, const char *stage,
+                          int t, arg_node<typename acc<A>::T> *best) {
   typedef typename acc<A>::T T;
   enum { P = piece<D, T>::P, V = piece<D, T>::V };
   const int64_t offset = (tile * (32 / P) + t / P) * GPURED__BLOCK;
-  piece<D, T> mine;
+  typename view<MODE, D, T>::Q mine;
   T a[V], m;
   int at = INT32_MAX;
-  mine.stage = stage;
-  mine.slot = swizzled<P>(t / P * 16 * P + t % P, log2_of(16 * P));
-  mine.width_log2 = log2_of(16 * stored<D>::SIZE);
-  mine.how = j.how;
-  mine.count = rows_left(j.n - offset, t % P * V);
+  look_at<MODE>(&mine, j, w, stage, row, t / P, j.n - offset, t);
   block_lanes<K_MAX>(mine, a, [&](T x) { return prepared<K_ARG>(x, j); });
   m = a[0];
 #pragma unroll
@@ -1805,12 +2027,12 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char 
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
   if (best->i != INT64_MAX && !beats(m, best->v)) return;
-  each_row(mine, [&](int r, T *x, bool) {
+  each_row(mine, [&](int r, T *x, bool, auto exists) {
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       T y = prepared<K_ARG>(x[i], j);
-      if (equal(y, m) || (is_nan(y) && is_nan(m)))
-        at = min(at, t / P * GPURED__BLOCK + r * 16 + t % P * V + i);
+      if (exists(i) && (equal(y, m) || (is_nan(y) && is_nan(m))))
+        at = min(at, t / P * GPURED__BLOCK + r * 16 + mine.place(t) + i);
     }
   });
 #pragma unroll
@@ -1818,8 +2040,8 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t tile, const char 
   best->v = m;
   best->i = tile * (32 / P) * GPURED__BLOCK + at;
 }
-template <int A, int D, class N>
-GPURED__DEV void arg_tile(const job &, const rows &, int64_t, const char *, int, N *) {}
+template <int A, int D, int MODE, class N>
+GPURED__DEV void arg_tile(const job &, const rows &, int64_t, int64_t, const char *, int, N *) {}
 
 /* The end of a segment: its node to the output, or to the second launch. */
 template <int A, int D, int K>
@@ -1839,11 +2061,16 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
 }
 
 /* Loads a tile of a long row and waits for it. */
-template <int A, int D>
+template <int D, int MODE>
 GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
                             char *stage, int t) {
-  load_run<stored<D>::SIZE, ROWS_LONG, 0>(
-      base + tile * TILE_BYTES, j.n * stored<D>::SIZE / 16 - tile * TILE_VECTORS, w, stage, t);
+  enum { S = stored<D>::SIZE };
+  if (MODE == ROWS_RAGGED_LONG)
+    load_span<S>(base + tile * TILE_BYTES,
+                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), stage, t);
+  else
+    load_run<S, ROWS_LONG, 0>(base + tile * TILE_BYTES, j.n * S / 16 - tile * TILE_VECTORS, w,
+                              stage, t);
   copies_wait();
   __syncwarp();
 }
@@ -1862,17 +2089,17 @@ GPURED__DEV void join_tiles(N *nodes, int count) {
 }
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
-template <int A, int D, int K>
-static __global__ void __launch_bounds__(long_warps(K) * 32, rows_resident(A, K, ROWS_LONG) *
-                                                                 ROWS_WARPS / long_warps(K))
+template <int A, int D, int K, int MODE>
+static __global__ void __launch_bounds__(long_warps(K) * 32,
+                                         rows_resident(A, K, MODE) * ROWS_WARPS / long_warps(K))
     reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
-  enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
+  enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN, TILE = tile_bytes(MODE) };
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-  N *nodes = (N *)(ring + warps * TILE_BYTES), node[VN];
-  char *stage = ring + wi * TILE_BYTES;
+  N *nodes = (N *)(ring + warps * TILE), node[VN];
+  char *stage = ring + wi * TILE;
   const int64_t row = blockIdx.x / j.segments, segment = blockIdx.x % j.segments;
   const int64_t first = segment << w.tiles_log2;
   let_next_launch();
@@ -1881,13 +2108,13 @@ static __global__ void __launch_bounds__(long_warps(K) * 32, rows_resident(A, K,
   const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
-    fetch_tile<A, D>(j, w, base, first + i, stage, t);
+    fetch_tile<D, MODE>(j, w, base, first + i, stage, t);
     if (K == K_ARG) {
-      arg_tile<A, D>(j, w, first + i, stage, t, node);
+      arg_tile<A, D, MODE>(j, w, row, first + i, stage, t, node);
       __syncwarp();
       continue;
     }
-    long_tile<A, D, K>(j, w, first + i, stage, t, node);
+    long_tile<A, D, K, MODE>(j, w, row, first + i, stage, t, node);
     if (t < PN)
 #pragma unroll
       for (int e = 0; e < VN; ++e) nodes[i * LANES + t * VN + e] = node[e];
@@ -1915,13 +2142,21 @@ __host__ __device__ constexpr bool fixes_widths(int a, int d) {
 /* A tile of rows that each fit in a block of threads' share, loaded and reduced. */
 template <int A, int D, int K, int MODE, int WIDTH>
 GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *stage, int t) {
-  load_tile<stored<D>::SIZE, MODE, WIDTH>(j, w, row, stage, t);
+  enum { S = stored<D>::SIZE };
+  if (MODE == ROWS_RAGGED_EACH)
+    load_ragged<S, 8>(j, w, row, stage, t); /* eight: no swizzle */
+  else if (MODE == ROWS_RAGGED)
+    load_ragged<S, S>(j, w, row, stage, t);
+  else
+    load_tile<S, MODE, WIDTH>(j, w, row, stage, t);
   copies_wait();
   __syncwarp();
-  if (MODE == ROWS_EACH) {
+  if (MODE == ROWS_EACH || MODE == ROWS_RAGGED_EACH) {
     const int count = j.outputs - row < w.blocks ? (int)(j.outputs - row) : w.blocks;
-    for (int block = t; block < count; block += 32)
-      store_result<K>(j, row + block, each_of<A, D, K, WIDTH>::node(j, w, stage, block));
+    for (int block = t; block < count; block += 32) {
+      const int at = MODE == ROWS_EACH ? block : ragged_start<S>(j, w, row, block);
+      store_result<K>(j, row + block, each_of<A, D, K, WIDTH>::node(j, w, stage, at));
+    }
   } else if (MODE == ROWS_SOME && shares_lse(A, D, K)) {
     if (w.beside == 2 && w.width == 32)
       lse_rows<2, 32>(j, w, row, stage, t);
@@ -1949,7 +2184,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
-  char *stage = ring + wi * TILE_BYTES;
+  char *stage = ring + wi * tile_bytes(MODE);
   const int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step;
   if (row >= j.outputs) return;
   if (EVERY) {
@@ -1974,7 +2209,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
   else if (FIXED && w.width == 16)
     rows_of_tile<A, D, K, MODE, 16 * FIXED>(j, w, row, stage, t);
   else
-    rows_of_tile<A, D, K, MODE, 0>(j, w, row, stage, t);
+    rows_of_tile<A, D, K, MODE, MODE == ROWS_RAGGED_EACH ? RAGGED : 0>(j, w, row, stage, t);
 }
 
 /* ============================================================================================== */
@@ -4940,6 +5175,9 @@ enum {
   READ_SOME,
   READ_WHOLE,
   READ_LONG,
+  READ_RAGGED_EACH,
+  READ_RAGGED,
+  READ_RAGGED_LONG,
   READ_COLS,
   READ_SHORT_COLS,
   READ_FEW_COLS,
@@ -4952,7 +5190,10 @@ static const void *rows_kernel(int how) {
   if (how == READ_EACH) return (const void *)reduce_rows<A, D, K, ROWS_EACH>;
   if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
   if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
-  return (const void *)reduce_long<A, D, K>;
+  if (how == READ_LONG) return (const void *)reduce_long<A, D, K, ROWS_LONG>;
+  if (how == READ_RAGGED_EACH) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED_EACH>;
+  if (how == READ_RAGGED) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED>;
+  return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
 }
 
 template <int A, int D>
@@ -5081,6 +5322,43 @@ static void choose_any(const machine *m, reduction *r) {
   if (r->blocks > (int64_t)m->processors * 64) r->blocks = (int64_t)m->processors * 64;
 }
 
+static int rows_are_dense(const reduction *r) {
+  return r->j.kept_count == 0 ||
+         (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n);
+}
+
+/* Blocks of threads for tiles of short rows. */
+static void set_row_blocks(reduction *r) {
+  r->shared = (size_t)(ROWS_WARPS * tile_bytes(r->r.mode));
+  r->blocks =
+      gpured__ceil_div(gpured__ceil_div(r->j.outputs, r->r.blocks >> r->r.row_log2), ROWS_WARPS);
+}
+
+/* Ragged rows of at most a tile, as many as a warp reduces at a time, or a multiple of it. */
+static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
+  rows *w = &r->r;
+  const int bytes = (int)r->j.n * size, each = bytes <= 16 * EACH_MOST;
+  const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
+  int at_once = 32, count;
+  w->mode = each ? ROWS_RAGGED_EACH : ROWS_RAGGED;
+  w->row_log2 = log2_up(blocks);
+  if (!each) at_once = 32 / size >> w->row_log2;
+  w->length = (int)r->j.n;
+  w->pitch = (bytes + 30) / 16; /* wherever the row begins */
+  w->beside = w->pitch > 16 ? 5 : log2_up(w->pitch);
+  w->step = bytes;
+  w->dense = rows_are_dense(r);
+  if (r->j.kept_count == 1 && step > bytes && step <= bytes + bytes / 8) {
+    w->dense = 1;
+    w->step = (int)step;
+  }
+  count = w->dense ? 1 + (TILE_BYTES - bytes) / w->step : TILE_VECTORS / w->pitch;
+  if (count == 0) count = 1;
+  if (count > at_once) count = count / at_once * at_once;
+  w->blocks = count << w->row_log2;
+  set_row_blocks(r);
+}
+
 /* Rows of at most a tile, several to each. */
 static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
@@ -5096,12 +5374,8 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->turns = lse && vectors == 24;
   w->blocks = TILE_VECTORS / w->width;
   if (w->blocks > 32 / w->beside) w->blocks = w->blocks / (32 / w->beside) * (32 / w->beside);
-  w->dense =
-      (int64_t)w->width << w->row_log2 == vectors &&
-      (r->j.kept_count == 0 || (r->j.kept_count == 1 && r->j.kept[0].stride[GPURED__IN] == r->j.n));
-  r->shared = ROWS_SHARED;
-  r->blocks =
-      gpured__ceil_div(gpured__ceil_div(r->j.outputs, w->blocks >> w->row_log2), ROWS_WARPS);
+  w->dense = (int64_t)w->width << w->row_log2 == vectors && rows_are_dense(r);
+  set_row_blocks(r);
 }
 
 /* How many warps, up to `most`, leave the fewest of them idle. */
@@ -5114,10 +5388,10 @@ static int row_warps(int64_t tiles, int most) {
 
 /* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
  * all multiprocessors end at about the same time. */
-static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks) {
+static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
   const int64_t enough = (int64_t)m->processors * (r->j.outputs > 1 ? 32 : 3);
-  w->mode = ROWS_LONG;
+  w->mode = mode;
   w->width = 16 * size;
   w->width_log2 = log2_up(w->width);
   w->blocks = 32 / size;
@@ -5135,24 +5409,26 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->threads = long_warps(r->kind);
   if (r->j.segments == 1) r->threads = row_warps(w->row_tiles, r->threads);
   r->threads *= 32;
-  r->shared = (size_t)(r->threads / 32) * TILE_BYTES +
+  r->shared = (size_t)(r->threads / 32 * tile_bytes(mode)) +
               ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 static int choose_rows(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
+  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1);
   if (r->j.line_count > 1) return 0;
   if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
-  if (r->j.n * size % 16 || !aligned(r, 16, -1)) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
   memset(&r->r, 0, sizeof r->r);
   r->threads = ROWS_WARPS * 32;
   if (r->kind == K_LSE || r->kind == K_MOMENTS) r->r.unit_log2 = blocks >= 3 ? 2 : log2_up(blocks);
-  if ((int64_t)1 << log2_up(blocks) <= groups)
-    choose_short_rows(r, size, blocks);
+  if ((int64_t)1 << log2_up(blocks) > groups)
+    choose_long_rows(m, r, size, blocks, ragged ? ROWS_RAGGED_LONG : ROWS_LONG);
+  else if (ragged)
+    choose_ragged_rows(r, size, blocks);
   else
-    choose_long_rows(m, r, size, blocks);
+    choose_short_rows(r, size, blocks);
   if (r->blocks >= INT32_MAX || r->j.segments > FINISH_MOST || r->shared > (size_t)m->shared) {
     r->j.segments = 1;
     return 0;
@@ -5336,7 +5612,8 @@ static void choose(const machine *m, const gpured__plan *p, reduction *r) {
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
-  else if (!choose_rows(m, r) && !choose_cols(m, r))
+  else if (p->n == 1 ? !choose_cols(m, r) && !choose_rows(m, r)
+                     : !choose_rows(m, r) && !choose_cols(m, r))
     choose_any(m, r);
   set_workspace(r);
 }
