@@ -1281,10 +1281,12 @@ template <int P>
 GPURED__DEV void load_span(const char *from, int bytes, char *stage, int t) {
   const char *border = border_before(from);
   const int all = (int)(from - border) + bytes, whole = all / 16;
-  const auto slot = [&](int i) { return swizzled<P>(t + i, log2_of(16 * P)); };
-  copy_every_32nd<TILE_VECTORS + 32>(stage, border + 16 * t, whole - t, slot);
-  if (all % 16 && t == whole % 32)
-    copy_up_to_16(stage + 16 * slot(whole - t), border + 16 * whole, all % 16);
+  const int mine = swizzled<P>(t, log2_of(16 * P));
+  copy_every_32nd<TILE_VECTORS + 32>(stage, border + 16 * t, whole - t, [&](int i) {
+    return (mine ^ swizzled<P>(i, log2_of(16 * P)) ^ i) + i;
+  });
+  if (all % 16 && t == 0)
+    copy_up_to_16(stage + 16 * swizzled<P>(whole, log2_of(16 * P)), border + 16 * whole, all % 16);
 }
 /* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
  * side as many threads as it takes. */
@@ -1865,10 +1867,11 @@ GPURED__DEV int rows_left(int64_t left, int before) {
   return left <= before ? 0 : ((int)left - before - 1) / GPURED__LANES + 1;
 }
 
-/* What thread t sees of block `block` of a tile of rows, and of block `group` of a long row's. */
+/* What thread t sees of block `block` of a tile, which begins at byte `start` if that is ragged;
+ * `left` elements of its row follow. */
 template <int MODE, int D, class T>
-GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char *stage, int64_t,
-                         int block, int64_t left, int t) {
+GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char *stage, int block,
+                         int, int64_t left, int t) {
   enum { P = piece<D, T>::P };
   p->stage = stage;
   p->width_log2 = MODE == ROWS_SOME ? w.width_log2 : log2_of(16 * P);
@@ -1878,14 +1881,10 @@ GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char
   p->count = rows_left(left, t % P * piece<D, T>::V);
 }
 template <int MODE, int D, class T>
-GPURED__DEV void look_at(ragged<D, T> *p, const job &j, const rows &w, const char *stage,
-                         int64_t row, int block, int64_t left, int t) {
-  enum { P = ragged<D, T>::P };
-  const int start = MODE == ROWS_RAGGED_LONG ? (int)((uintptr_t)(j.in + start_of(j, row) * P) & 15)
-                                             : ragged_start<P>(j, w, row, block >> w.row_log2);
-  const int rest = MODE == ROWS_RAGGED_LONG ? block : block & ((1 << w.row_log2) - 1);
+GPURED__DEV void look_at(ragged<D, T> *p, const job &j, const rows &, const char *stage, int,
+                         int start, int64_t left, int t) {
   p->how = j.how;
-  p->set(stage, start + rest * GPURED__BLOCK * P, left, t % P);
+  p->set(stage, start, left, t % ragged<D, T>::P);
 }
 template <int MODE, int D, class T>
 struct view {
@@ -1906,7 +1905,7 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
                            int t) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
-  enum { P = unit::P, V = unit::V, GROUPS = 32 / P };
+  enum { P = unit::P, V = unit::V, GROUPS = 32 / P, S = stored<D>::SIZE };
   const int group = t / P;
   for (int block = group; block - group < w.blocks; block += GROUPS) {
     const int64_t row = first_row + (block >> w.row_log2);
@@ -1914,7 +1913,10 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     const bool exists = row < j.outputs && block < w.blocks;
     typename view<MODE, D, typename acc<A>::T>::Q mine;
     N node[unit::VN];
-    look_at<MODE>(&mine, j, w, stage, first_row, block, exists ? j.n - offset : 0, t);
+    int start = 0;
+    if (MODE == ROWS_RAGGED)
+      start = ragged_start<S>(j, w, first_row, block >> w.row_log2) + (int)offset * S;
+    look_at<MODE>(&mine, j, w, stage, block, start, exists ? j.n - offset : 0, t);
     unit::make(j, mine, w.unit_log2, offset, t, node);
     join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1,
                                 1 << w.row_log2);
@@ -1997,13 +1999,13 @@ GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *
 
 /* A tile of a long row: its node in the first PN threads. */
 template <int A, int D, int K, int MODE>
-GPURED__DEV void long_tile(const job &j, const rows &w, int64_t row, int64_t tile,
-                           const char *stage, int t, typename kind<A, K>::N *node) {
+GPURED__DEV void long_tile(const job &j, const rows &w, int lead, int64_t tile, const char *stage,
+                           int t, typename kind<A, K>::N *node) {
   typedef unit_of<A, D, K> unit;
   enum { P = unit::P, GROUPS = 32 / P };
   const int64_t offset = (tile * GROUPS + t / P) * GPURED__BLOCK;
   typename view<MODE, D, typename acc<A>::T>::Q mine;
-  look_at<MODE>(&mine, j, w, stage, row, t / P, j.n - offset, t);
+  look_at<MODE>(&mine, j, w, stage, t / P, lead + t / P * P * GPURED__BLOCK, j.n - offset, t);
   unit::make(j, mine, w.unit_log2, offset, t, node);
   join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1, GROUPS);
 }
@@ -2011,7 +2013,7 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int64_t row, int64_t til
 /* The best of a long row's tile joins the warp's best so far; its place is looked up only if it
  * wins. */
 template <int A, int D, int MODE>
-GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t row, int64_t tile, const char *stage,
+GPURED__DEV void arg_tile(const job &j, const rows &w, int lead, int64_t tile, const char *stage,
                           int t, arg_node<typename acc<A>::T> *best) {
   typedef typename acc<A>::T T;
   enum { P = piece<D, T>::P, V = piece<D, T>::V };
@@ -2019,7 +2021,7 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t row, int64_t tile
   typename view<MODE, D, T>::Q mine;
   T a[V], m;
   int at = INT32_MAX;
-  look_at<MODE>(&mine, j, w, stage, row, t / P, j.n - offset, t);
+  look_at<MODE>(&mine, j, w, stage, t / P, lead + t / P * P * GPURED__BLOCK, j.n - offset, t);
   block_lanes<K_MAX>(mine, a, [&](T x) { return prepared<K_ARG>(x, j); });
   m = a[0];
 #pragma unroll
@@ -2041,7 +2043,7 @@ GPURED__DEV void arg_tile(const job &j, const rows &w, int64_t row, int64_t tile
   best->i = tile * (32 / P) * GPURED__BLOCK + at;
 }
 template <int A, int D, int MODE, class N>
-GPURED__DEV void arg_tile(const job &, const rows &, int64_t, int64_t, const char *, int, N *) {}
+GPURED__DEV void arg_tile(const job &, const rows &, int, int64_t, const char *, int, N *) {}
 
 /* The end of a segment: its node to the output, or to the second launch. */
 template <int A, int D, int K>
@@ -2106,15 +2108,16 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int64_t left = w.row_tiles - first;
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
+  const int lead = (int)((uintptr_t)base & 15);
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
     fetch_tile<D, MODE>(j, w, base, first + i, stage, t);
     if (K == K_ARG) {
-      arg_tile<A, D, MODE>(j, w, row, first + i, stage, t, node);
+      arg_tile<A, D, MODE>(j, w, lead, first + i, stage, t, node);
       __syncwarp();
       continue;
     }
-    long_tile<A, D, K, MODE>(j, w, row, first + i, stage, t, node);
+    long_tile<A, D, K, MODE>(j, w, lead, first + i, stage, t, node);
     if (t < PN)
 #pragma unroll
       for (int e = 0; e < VN; ++e) nodes[i * LANES + t * VN + e] = node[e];
@@ -5337,7 +5340,8 @@ static void set_row_blocks(reduction *r) {
 /* Ragged rows of at most a tile, as many as a warp reduces at a time, or a multiple of it. */
 static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
-  const int bytes = (int)r->j.n * size, each = bytes <= 16 * EACH_MOST;
+  const int bytes = (int)r->j.n * size;
+  const int each = size == 1 ? bytes <= 4 : bytes <= (r->kind < K_ARG ? 16 * EACH_MOST : 352);
   const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
   int at_once = 32, count;
   w->mode = each ? ROWS_RAGGED_EACH : ROWS_RAGGED;
