@@ -1072,6 +1072,19 @@ GPURED__DEV void copy_16(void *shared, const char *global) {
   *(uint4 *)shared = *(const uint4 *)global;
 #endif
 }
+/* The same under a condition and without a branch, which costs more than the copy. */
+GPURED__DEV void copy_16_if(bool exists, void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(
+          at),
+      "l"(global), "r"((int)exists)
+      : "memory");
+#else
+  if (exists) copy_16(shared, global);
+#endif
+}
 /* Vectors 0, 32, 64, ... < left of `global` to the places slot(0), slot(32), ... of a tile. There
  * is no branch, and both addresses are hidden from the compiler, which would compute them anew for
  * each copy: 200 instructions more, of some 1200 for a tile of logsumexp. */
@@ -2224,6 +2237,11 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
  * COLS_SHORT elements) are read whole by one thread for V columns. Where the order is free, a
  * segment's node is one value and not 16 lanes.
+ *
+ * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
+ * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
+ * threads of a lane read whole vectors from the border before the tile's first column on, and a
+ * tile has V - 1 columns less than they read, so that each lane has all of them.
  */
 enum {
   COLS_THREADS = 256,
@@ -2236,12 +2254,13 @@ enum {
 
 struct cols {
   int64_t width;            /* columns; the last kept axis, of stride 1 */
-  int64_t tiles;            /* along it */
+  int64_t tiles;            /* along it; for short ones, strips of a thread in all */
   int across_log2;          /* threads along it */
   int deep_log2;            /* threads along a segment */
   int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
-  int eights;               /* elements of a byte: strips are copied by 8 bytes */
+  int columns;              /* of a tile, for which there are threads, or V - 1 less */
+  int loose;                /* short ones: rows begin anywhere, elements are loaded one by one */
   int packed;               /* short ones: 16 bytes of results lie together */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
@@ -2276,6 +2295,27 @@ GPURED__DEV uint4 load_strip(const char *p, int bytes) {
   return q;
 }
 
+/* `count` elements, wherever they lie, in the place of one load. */
+template <int SIZE>
+GPURED__DEV uint4 load_loose(const char *p, int count) {
+  uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = 0; i < (SIZE == 8 ? 2 : 4); ++i) {
+    if (i >= count) break;
+    if (SIZE == 8) {
+      const uint2 h = __ldg((const uint2 *)p + i);
+      word[2 * i % 4] = h.x;
+      word[2 * i % 4 + 1] = h.y;
+    } else {
+      const uint32_t x = SIZE == 4   ? __ldg((const uint32_t *)p + i)
+                         : SIZE == 2 ? __ldg((const uint16_t *)p + i)
+                                     : __ldg((const uint8_t *)p + i);
+      word[i * SIZE / 4] |= x << i * SIZE % 4 * 8;
+    }
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
 /*
  * A thread's rows of a segment, as they come: 16 bytes of each, four rows at a time, by copies that
  * run ahead into a ring of its own in shared memory. As many bytes are on their way as the ring has
@@ -2283,27 +2323,23 @@ GPURED__DEV uint4 load_strip(const char *p, int bytes) {
  */
 enum { COLS_RING = 3, COLS_ROWS = 4 };
 enum { COLS_RING_BYTES = COLS_RING * COLS_ROWS * COLS_THREADS * 16 };
-template <int BYTES>
 struct column_ring {
   char *mine;
   const char *next;
   int64_t step;
   int left, at;
-  int eights; /* of a strip of bytes that is copied by 8; otherwise 0 */
+  int bytes; /* of a row, less than 16 at its end */
 
-  /* One test for all rows: branches around each copy cost more than the copy. */
   __device__ __forceinline__ void ask() {
     char *to = mine + at * COLS_ROWS * COLS_THREADS * 16;
-    if (BYTES && eights) {
+    if (bytes < 16) {
 #pragma unroll 1
-      for (int k = 0; k < COLS_ROWS && k < left; ++k) {
-        copy_some<8>(to + k * COLS_THREADS * 16, next + k * step);
-        if (eights > 1) copy_some<8>(to + k * COLS_THREADS * 16 + 8, next + k * step + 8);
-      }
+      for (int k = 0; k < COLS_ROWS && k < left; ++k)
+        copy_up_to_16(to + k * COLS_THREADS * 16, next + k * step, bytes);
     } else {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k)
-        if (k < left) copy_16(to + k * COLS_THREADS * 16, next + k * step);
+        copy_16_if(k < left, to + k * COLS_THREADS * 16, next + k * step);
     }
     copies_commit();
     next += COLS_ROWS * step;
@@ -2330,7 +2366,7 @@ struct column_ring {
 
 /* The next block of V columns, `rows` rows of the thread's that are left, into their lanes. */
 template <int D, int K, class T>
-GPURED__DEV void ring_lanes(const job &j, column_ring<0> &ring, int rows, T *a) {
+GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
   enum { V = strip<D>::V };
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
@@ -2353,8 +2389,8 @@ GPURED__DEV void ring_lanes(const job &j, column_ring<0> &ring, int rows, T *a) 
 }
 
 /* f(k, raw) for each row k of a thread, in order. */
-template <int BYTES, class F>
-GPURED__DEV void ring_rows(column_ring<BYTES> &ring, int rows, const F &f) {
+template <class F>
+GPURED__DEV void ring_rows(column_ring &ring, int rows, const F &f) {
 #pragma unroll 1
   for (int row = 0; row < rows; row += COLS_ROWS) {
     uint4 raw[COLS_ROWS];
@@ -2382,8 +2418,8 @@ struct column_segment {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &c, int64_t from, int, int rows,
-                       column_ring<0> &ring, T *stack, const F &put) {
+  GPURED__DEV void run(const job &j, const cols &c, int64_t from, int, int rows, column_ring &ring,
+                       T *stack, const F &put) {
     const int threads = (int)blockDim.x;
     int64_t count = 0;
     T a[V];
@@ -2406,8 +2442,8 @@ struct column_segment<A, D, K, SEGMENT_FREE> {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, int64_t, int, int rows,
-                       column_ring<is_byte(D)> &ring, T *, const F &put) {
+  GPURED__DEV void run(const job &j, const cols &, int64_t, int, int rows, column_ring &ring, T *,
+                       const F &put) {
     T a[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
@@ -2435,7 +2471,7 @@ struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
   enum { V = strip<D>::V };
   template <class F>
   GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
-                       column_ring<0> &ring, arg_node<T> *, const F &put) {
+                       column_ring &ring, arg_node<T> *, const F &put) {
     T best[V];
     int at[V];
 #pragma unroll
@@ -2532,7 +2568,7 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
   typedef typename kind<A, K>::N N;
   template <class F>
   GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
-                       column_ring<1> &ring, N *, const F &put) {
+                       column_ring &ring, N *, const F &put) {
     const byte_rows<D> bytes(j, K);
     uint32_t kept[16];
 #pragma unroll
@@ -2568,7 +2604,12 @@ template <int A, int D, int K>
 static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL ? 2 : 3)
     reduce_cols(const job j, const cols c) {
   typedef typename kind<A, K>::N N;
-  enum { V = strip<D>::V, FREE = cols_free(A, K), WAY = segment_way(A, D, K) };
+  enum {
+    V = strip<D>::V,
+    SIZE = strip<D>::SIZE,
+    FREE = cols_free(A, K),
+    WAY = segment_way(A, D, K)
+  };
   extern __shared__ __align__(128) char space[];
   /* [level][i][thread] while feeding, then [deep][lane][column], where the ring was if nothing is
    * kept while feeding */
@@ -2579,21 +2620,25 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   const int deep = (int)threadIdx.x >> (c.across_log2 + 4), depth = 1 << c.deep_log2;
   const int threads = (int)blockDim.x;
   const int64_t k = blockIdx.x, tile = k % c.tiles, segment = k / c.tiles % j.segments;
-  const int64_t outer = k / c.tiles / j.segments, col = (tile * across + tx) * V;
-  const char *base = j.in + (start_of(j, outer * c.width) + col) * strip<D>::SIZE;
+  const int64_t outer = k / c.tiles / j.segments, first_col = tile * c.columns;
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
+  const char *base = j.in + (start_of(j, outer * c.width) + first_col) * SIZE +
+                     (from * GPURED__BLOCK + lane) * c.row_bytes;
+  const int place = tx * V - (int)((uintptr_t)base & 15) / SIZE; /* of the thread, in the tile */
+  const int64_t right = c.width - first_col - place;             /* columns from there on */
   const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
-  const int elements = col >= c.width || all < 0 ? 0 : (int)(all < most ? all : most);
+  const int elements = right <= 0 || all < 0 ? 0 : (int)(all < most ? all : most);
   const int rows = (elements + GPURED__LANES - 1 - lane) / GPURED__LANES;
-  column_ring<is_byte(D)> ring;
-  ring.eights = c.eights ? (c.width - col < 16 ? 1 : 2) : 0;
-  ring.start(space + threadIdx.x * 16, base + (from * GPURED__BLOCK + lane) * c.row_bytes, rows,
+  column_ring ring;
+  ring.bytes = right < V ? (int)right * SIZE : 16;
+  ring.start(space + threadIdx.x * 16, border_before(base) + tx * 16, rows,
              GPURED__LANES * c.row_bytes);
   N *grid = (N *)nodes;
   const int columns = across * V, layer = 16 * columns;
-  N *own = grid + deep * layer + lane * columns + tx * V;
-  column_segment<A, D, K, WAY>::run(j, c, from, lane, rows, ring, mine,
-                                    [&](int i, const N &x) { own[i] = x; });
+  N *own = grid + deep * layer + lane * columns;
+  column_segment<A, D, K, WAY>::run(j, c, from, lane, rows, ring, mine, [&](int i, const N &x) {
+    if (place + i >= 0) own[place + i] = x;
+  });
   __syncthreads();
   for (int d = 1; d < depth; d *= 2) {
     for (int e = (int)threadIdx.x; e < depth / (2 * d) * layer; e += threads) {
@@ -2602,9 +2647,8 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     }
     __syncthreads();
   }
-  const int64_t first_col = tile * columns;
   if (j.segments == 1 || FREE) {
-    for (int e = (int)threadIdx.x; e < columns; e += threads) {
+    for (int e = (int)threadIdx.x; e < c.columns; e += threads) {
       if (first_col + e >= c.width) break;
       int64_t s = outer * c.width + first_col + e;
       N result = fold_column<K>(grid + e, columns);
@@ -2616,7 +2660,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     return;
   }
   N *to = (N *)j.partial + (segment * j.outputs + outer * c.width + first_col) * 16;
-  for (int e = (int)threadIdx.x; e < layer; e += threads)
+  for (int e = (int)threadIdx.x; e < 16 * c.columns; e += threads)
     if (first_col + e / 16 < c.width) to[e] = grid[e % 16 * columns + e / 16];
 }
 
@@ -2666,24 +2710,31 @@ struct short_column {
     }
   }
   template <int PER, int MOST, int L>
-  GPURED__DEV void fetch(const job &j, const char *base, int64_t row_bytes, uint4 (*raw)[PER]) {
+  GPURED__DEV void fetch(const job &j, const char *base, int64_t row_bytes, int loose,
+                         uint4 (*raw)[PER]) {
     const int lanes[4] = {L, L + 8, L + 4, L + 12};
+    const auto each = [&](const auto &load) {
 #pragma unroll
-    for (int q = 0; q < 4; ++q)
+      for (int q = 0; q < 4; ++q)
 #pragma unroll
-      for (int k = 0; k < PER; ++k)
-        if (lanes[q] < MOST && lanes[q] + k * GPURED__LANES < j.n)
-          raw[q][k] = load_strip(base + (lanes[q] + k * GPURED__LANES) * row_bytes, BYTES);
+        for (int k = 0; k < PER; ++k)
+          if (lanes[q] < MOST && lanes[q] + k * GPURED__LANES < j.n)
+            raw[q][k] = load(base + (lanes[q] + k * GPURED__LANES) * row_bytes);
+    };
+    if (loose)
+      each([&](const char *p) { return load_loose<stored<D>::SIZE>(p, loose); });
+    else
+      each([](const char *p) { return load_strip(p, BYTES); });
   }
   /* All rows at a time. */
   template <int MOST>
-  GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, T *a) {
+  GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
     T b[V], c[V];
     uint4 raw[4][4][1];
-    fetch<1, MOST, 0>(j, base, row_bytes, raw[0]);
-    fetch<1, MOST, 2>(j, base, row_bytes, raw[1]);
-    fetch<1, MOST, 1>(j, base, row_bytes, raw[2]);
-    fetch<1, MOST, 3>(j, base, row_bytes, raw[3]);
+    fetch<1, MOST, 0>(j, base, row_bytes, loose, raw[0]);
+    fetch<1, MOST, 2>(j, base, row_bytes, loose, raw[1]);
+    fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
+    fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
     four<1, MOST, 0>(j, raw[0], a);
     four<1, MOST, 2>(j, raw[1], b);
     join(a, b);
@@ -2692,31 +2743,31 @@ struct short_column {
     join(b, c);
     join(a, b);
   }
-  GPURED__DEV void run_more(const job &j, const char *base, int64_t row_bytes, T *a) {
+  GPURED__DEV void run_more(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
     T b[V], c[V];
     uint4 raw[4][4];
-    fetch<4, 16, 0>(j, base, row_bytes, raw);
+    fetch<4, 16, 0>(j, base, row_bytes, loose, raw);
     four<4, 16, 0>(j, raw, a);
-    fetch<4, 16, 2>(j, base, row_bytes, raw);
+    fetch<4, 16, 2>(j, base, row_bytes, loose, raw);
     four<4, 16, 2>(j, raw, b);
     join(a, b);
-    fetch<4, 16, 1>(j, base, row_bytes, raw);
+    fetch<4, 16, 1>(j, base, row_bytes, loose, raw);
     four<4, 16, 1>(j, raw, b);
-    fetch<4, 16, 3>(j, base, row_bytes, raw);
+    fetch<4, 16, 3>(j, base, row_bytes, loose, raw);
     four<4, 16, 3>(j, raw, c);
     join(b, c);
     join(a, b);
   }
   template <int MOST>
-  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, T *a) {
+  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
     if (MOST <= COLS_FEW && j.n <= 4)
-      run_few<4>(j, base, row_bytes, a);
+      run_few<4>(j, base, row_bytes, loose, a);
     else if (MOST <= COLS_FEW)
-      run_few<COLS_FEW>(j, base, row_bytes, a);
+      run_few<COLS_FEW>(j, base, row_bytes, loose, a);
     else if (j.n <= GPURED__LANES)
-      run_few<GPURED__LANES>(j, base, row_bytes, a);
+      run_few<GPURED__LANES>(j, base, row_bytes, loose, a);
     else
-      run_more(j, base, row_bytes, a);
+      run_more(j, base, row_bytes, loose, a);
   }
 };
 
@@ -2726,13 +2777,16 @@ struct short_column<A, D, K_ARG> {
   typedef arg_node<T> N;
   enum { V = sizeof(T) == 4 ? 4 : 2 };
   template <int MOST>
-  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, N *result) {
+  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, N *result) {
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K_ARG>(&result[i]);
 #pragma unroll 4
     for (int64_t row = 0; row < j.n; ++row) {
       T x[V];
-      unpack<D, T, V>(load_strip(base + row * row_bytes, V * stored<D>::SIZE), x, j.how);
+      const char *from = base + row * row_bytes;
+      const uint4 raw =
+          loose ? load_loose<stored<D>::SIZE>(from, loose) : load_strip(from, V * stored<D>::SIZE);
+      unpack<D, T, V>(raw, x, j.how);
 #pragma unroll
       for (int i = 0; i < V; ++i) {
         T y = prepared<K_ARG>(x[i], j);
@@ -2768,18 +2822,20 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
   typedef short_column<A, D, K> column;
   enum { V = column::V };
   typename column::N result[V];
-  const int64_t strips = c.width / V, all = j.outputs / V;
-  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < all;
+  const int64_t strips = (c.width + V - 1) / V;
+  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < c.tiles;
        k += (int64_t)gridDim.x * SHORT_THREADS) {
     const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
-    column::template run<MOST>(j, base, c.row_bytes, result);
+    const int count = c.width - col < V ? (int)(c.width - col) : V;
+    column::template run<MOST>(j, base, c.row_bytes, c.loose ? count : 0, result);
     if (c.packed) {
       store_packed<K>(j, outer * c.width + col, result);
       continue;
     }
 #pragma unroll
-    for (int i = 0; i < V; ++i) store_result<K>(j, outer * c.width + col + i, result[i]);
+    for (int i = 0; i < V; ++i)
+      if (i < count) store_result<K>(j, outer * c.width + col + i, result[i]);
   }
 }
 
@@ -2807,6 +2863,8 @@ enum {
 struct unit_place {
   unsigned strip, segment, outer;
   int count, rows; /* rows: the thread's */
+  int place;       /* of its V columns, in the strip: below 0 where that begins behind a border */
+  int bytes;       /* of a row, less than 16 at its end */
   const char *from;
 
   __device__ __forceinline__ bool exists(const cols &c) const { return outer < c.outers; }
@@ -2824,13 +2882,18 @@ struct unit_place {
     const int high = (int)threadIdx.x >> c.across_log2;
     return high / GPURED__LANES * GPURED__BLOCK + high % GPURED__LANES;
   }
-  __device__ __forceinline__ void settle(const job &j, const cols &c, int v, int bytes) {
-    const int across = 1 << c.across_log2, at = first_row(c);
+  __device__ __forceinline__ void settle(const job &j, const cols &c, int v, int size_of_element) {
+    const int tx = (int)threadIdx.x & ((1 << c.across_log2) - 1), at = first_row(c);
     const int left = size(j, c) - at + GPURED__LANES - 1;
-    const int64_t col = ((int64_t)strip * across + ((int)threadIdx.x & (across - 1))) * v;
-    rows = col >= c.width || left < 0 ? 0 : left / GPURED__LANES;
+    const int64_t col = (int64_t)strip * c.columns;
+    from = j.in + (start_of(j, outer * c.width) + col) * size_of_element +
+           (begin(c) + at) * c.row_bytes;
+    place = tx * v - (int)((uintptr_t)from & 15) / size_of_element;
+    from = border_before(from) + 16 * tx;
+    const int64_t right = c.width - col - place;
+    bytes = right < v ? (int)right * size_of_element : 16;
+    rows = right <= 0 || left < 0 ? 0 : left / GPURED__LANES;
     if (rows > UNIT_ROWS) rows = UNIT_ROWS;
-    from = j.in + (start_of(j, outer * c.width) + col) * bytes + (begin(c) + at) * c.row_bytes;
   }
   __device__ __forceinline__ void start(const job &j, const cols &c, int v, int bytes) {
     const unsigned strips = (unsigned)c.tiles, segments = (unsigned)j.segments;
@@ -2880,10 +2943,16 @@ struct unit_ring {
     char *to = slot();
     const char *from = ahead.from + half * UNIT_HALF * GPURED__LANES * c.row_bytes;
     const int rows = ahead.rows - half * UNIT_HALF;
+    if (ahead.bytes == 16)
 #pragma unroll
-    for (int k = 0; k < UNIT_HALF; ++k)
-      if (k < rows)
-        copy_16(to + k * (int)blockDim.x * 16, from + (int64_t)k * GPURED__LANES * c.row_bytes);
+      for (int k = 0; k < UNIT_HALF; ++k)
+        copy_16_if(k < rows, to + k * (int)blockDim.x * 16,
+                   from + (int64_t)k * GPURED__LANES * c.row_bytes);
+    else
+#pragma unroll 1
+      for (int k = 0; k < UNIT_HALF && k < rows; ++k)
+        copy_up_to_16(to + k * (int)blockDim.x * 16,
+                      from + (int64_t)k * GPURED__LANES * c.row_bytes, ahead.bytes);
     copies_commit();
     at = at + 1 < UNIT_RING ? at + 1 : 0;
     if (half) ahead.advance(j, c, v, bytes);
@@ -2911,14 +2980,23 @@ GPURED__DEV void unit_rows(const uint4 *raw, int rows, const F &f) {
   }
 }
 
-/* Every thread gives a lane of V columns; g(column, lane, x) has the lane of a column over all
+/* Every thread gives a lane of V columns, the first of which is at `place`, or does not exist where
+ * that is below 0; g(column, lane, x) has the lane of a column over all
  * blocks. They lie so that 16 threads which read one column meet few banks twice. */
 template <int K, class T, int V, class G>
-GPURED__DEV void strip_lanes(int across_log2, int deep_log2, T *lanes, const T *a, const G &g) {
+GPURED__DEV void strip_lanes(int across_log2, int deep_log2, int place, T *lanes, const T *a,
+                             const G &g) {
   const int t = (int)threadIdx.x, last = (1 << across_log2) - 1, columns = V << across_log2;
-  const int high = t >> across_log2, turned = (t ^ high % GPURED__LANES / 2) & last;
+  const int high = t >> across_log2, turn = high % GPURED__LANES / 2;
+  if (place % V == 0) {
 #pragma unroll
-  for (int i = 0; i < V; ++i) lanes[high * columns + turned * V + i] = a[i];
+    for (int i = 0; i < V; ++i) lanes[high * columns + ((place / V ^ turn) & last) * V + i] = a[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      if (place + i >= 0)
+        lanes[high * columns + (((place + i) / V ^ turn) & last) * V + (place + i) % V] = a[i];
+  }
   __syncthreads();
   for (int e = t; e < columns * GPURED__LANES; e += (int)blockDim.x) {
     const int l = e % GPURED__LANES, column = e / GPURED__LANES, layer = GPURED__LANES * columns;
@@ -2931,8 +3009,8 @@ GPURED__DEV void strip_lanes(int across_log2, int deep_log2, T *lanes, const T *
 }
 /* g(column, x) has a column's result in its first of 16 threads. */
 template <int K, class T, int V, class G>
-GPURED__DEV void unit_fold(const cols &c, T *lanes, const T *a, const G &g) {
-  strip_lanes<K, T, V>(c.across_log2, c.deep_log2, lanes, a,
+GPURED__DEV void unit_fold(const cols &c, int place, T *lanes, const T *a, const G &g) {
+  strip_lanes<K, T, V>(c.across_log2, c.deep_log2, place, lanes, a,
                        [&](int column, int, T y) { g(column, folded<K>(0xffffffffu, y)); });
 }
 
@@ -2993,7 +3071,7 @@ struct unit_sums<A, K_ARG> {
 template <int A, int K, class T, class N>
 GPURED__DEV void end_unit(const job &j, const cols &c, const unit_place &now, bool last,
                           int columns, T centre, T around, N *stack) {
-  const int64_t col = (int64_t)now.strip * columns + (int)threadIdx.x;
+  const int64_t col = (int64_t)now.strip * c.columns + (int)threadIdx.x;
   const int64_t s = now.outer * c.width + col;
   if (col >= c.width) return;
   push<K>(stack, columns, now.count,
@@ -3015,7 +3093,6 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
   extern __shared__ __align__(128) char space[];
   const int t = (int)threadIdx.x, columns = V << c.across_log2;
-  const int tx = t & ((1 << c.across_log2) - 1);
   T *lanes = (T *)(space + UNIT_RING * UNIT_HALF * (int)blockDim.x * 16);
   T *centre = lanes + (columns * GPURED__LANES << c.deep_log2); /* of each column */
   T *around = centre + columns;
@@ -3040,13 +3117,13 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = combined<sums::FIRST>(a[i], prepared<K>(x[i], j));
     });
-    unit_fold<sums::FIRST, T, V>(c, lanes, a, [&](int column, T x) {
+    unit_fold<sums::FIRST, T, V>(c, now.place, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) centre[column] = sums::centre(x, now.size(j, c));
     });
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      b[i] = sums::base(centre[tx * V + i]);
+      b[i] = sums::base(centre[now.place + i < 0 ? 0 : now.place + i]);
       set_neutral<sums::SECOND>(&a[i]);
     }
     unit_rows<D, T, V>(raw, now.rows, [&](int k, const T *x) {
@@ -3056,11 +3133,11 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
     });
 #pragma unroll
     for (int i = 0; i < V; ++i) a[i] = sums::placed(a[i], unit_place::first_row(c));
-    unit_fold<sums::SECOND, T, V>(c, lanes, a, [&](int column, T x) {
+    unit_fold<sums::SECOND, T, V>(c, now.place, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) around[column] = x;
     });
     __syncthreads(); /* who does not end the unit goes on to the next one */
-    if (t < columns)
+    if (t < c.columns)
       end_unit<A, K>(j, c, now, next.count == 0, columns, centre[t], around[t], stack + t);
     now = next;
   }
@@ -3097,8 +3174,9 @@ enum { STRIP_PARTS = 4, STRIP_WARPS = 4 };
 __host__ __device__ constexpr int strips_resident(int a) { return a == GPURED__F32 ? 5 : 4; }
 __host__ __device__ constexpr int strip_bytes(int size) { return size == 8 ? 256 : 128; }
 
-/* What a warp sees of its strip. `span`: rows of a quarter, a multiple of the lanes. */
-template <int D>
+/* What a warp sees of its strip. `span`: rows of a quarter, a multiple of the lanes. TURNED: rows
+ * begin anywhere, and lie as they do in memory, from a border on. */
+template <int D, bool TURNED>
 struct short_strip {
   enum {
     SIZE = stored<D>::SIZE,
@@ -3109,6 +3187,9 @@ struct short_strip {
   char *tile;
   int span, t;
   const char *from; /* the next strip's */
+  int64_t right;    /* bytes of its rows from there on */
+  int behind[2];    /* a border, TURNED: the first row of this strip, and of the next one */
+  int turn;         /* and by how much more each row than the one before */
   bool exists;
 
   /* Strip k: its columns begin at `column` of the outer axes' `outer`. */
@@ -3116,10 +3197,15 @@ struct short_strip {
                                          int64_t *outer, int64_t *column) {
     const unsigned o = c.outers > 1 ? k / (unsigned)c.tiles : 0;
     *outer = o;
-    *column = (int64_t)(k - o * (unsigned)c.tiles) * (BYTES / SIZE);
-    exists = k < strips && *column + t % ACROSS * (16 / SIZE) < c.width;
-    from = j.in + (start_of(j, *outer * c.width) + *column) * SIZE + t % ACROSS * 16 +
-           t / ACROSS * c.row_bytes;
+    *column = (int64_t)(k - o * (unsigned)c.tiles) * (TURNED ? c.columns : BYTES / SIZE);
+    exists = k < strips && (TURNED || *column + t % ACROSS * (16 / SIZE) < c.width);
+    from = j.in + (start_of(j, *outer * c.width) + *column) * SIZE;
+    if (TURNED) {
+      behind[1] = (int)((uintptr_t)from & 15);
+      turn = (int)(c.row_bytes & 15);
+      right = (c.width - *column) * SIZE - t % ACROSS * 16;
+    }
+    from += t % ACROSS * 16 + t / ACROSS * c.row_bytes;
   }
   /* Asks for a quarter; `from` goes from one to the next. */
   __device__ __forceinline__ void ask(const job &j, const cols &c, int part) {
@@ -3131,12 +3217,19 @@ struct short_strip {
     for (int r = 0; r < span; r += AT_ONCE * HIGH, from += AT_ONCE * step)
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i)
-        if (r + i * HIGH < left) copy_16(to + (r + i * HIGH) * BYTES, from + i * step);
+        if (!TURNED) {
+          copy_16_if(r + i * HIGH < left, to + (r + i * HIGH) * BYTES, from + i * step);
+        } else if (r + i * HIGH < left) {
+          const char *at = border_before(from + i * step);
+          const int64_t have = right + (from + i * step - at);
+          if (have > 0) copy_up_to_16(to + (r + i * HIGH) * BYTES, at, (int)min(have, (int64_t)16));
+        }
     copies_commit();
   }
   template <class T>
   __device__ __forceinline__ void read(int r, T *x) const {
     const char *at = tile + r * BYTES + t * (BYTES / 32);
+    if (TURNED) at += behind[0] + r * turn & 15;
 #pragma unroll
     for (int i = 0; i < V; ++i) widen<D>(((const typename stored<D>::S *)at)[i], &x[i]);
   }
@@ -3173,12 +3266,12 @@ GPURED__DEV void strip_wait(int part) {
 
 __host__ __device__ constexpr int lanes_of(int k) { return k == K_MAX ? 2 : GPURED__LANES; }
 
-template <int A, int D, int K>
+template <int A, int D, int K, bool TURNED>
 static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
     reduce_col_strips(const job j, const cols c) {
   typedef typename acc<A>::T T;
   typedef unit_sums<A, K> sums;
-  typedef short_strip<D> strip_of;
+  typedef short_strip<D, TURNED> strip_of;
   /* Lanes of each pass: maxima need no order. */
   enum { FIRST_LANES = lanes_of(sums::FIRST), LANES = lanes_of(sums::SECOND), V = strip_of::V };
   extern __shared__ __align__(128) char space[];
@@ -3188,11 +3281,13 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
   unsigned k = blockIdx.x * warps + threadIdx.x / 32;
   s.t = (int)threadIdx.x % 32;
   s.span = c.span;
-  s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES);
+  s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES + 16 * TURNED);
   s.locate(j, c, k, strips, &outer, &column);
   for (int part = 0; part < STRIP_PARTS; ++part) s.ask(j, c, part);
   while (k < strips) {
     const int64_t now_outer = outer, now_column = column + s.t * V;
+    const int64_t end = TURNED ? min(column + c.columns, c.width) : c.width;
+    if (TURNED) s.behind[0] = s.behind[1];
     T a[LANES][V], b[V], centre[V];
     set_lanes<sums::FIRST, FIRST_LANES>(a);
 #pragma unroll
@@ -3225,7 +3320,7 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
     }
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      if (now_column + i < c.width)
+      if (now_column + i < end)
         store_result<K>(
             j, now_outer * c.width + now_column + i,
             sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n, 0));
@@ -5185,7 +5280,8 @@ enum {
   READ_SHORT_COLS,
   READ_FEW_COLS,
   READ_COL_UNITS,
-  READ_COL_STRIPS
+  READ_COL_STRIPS,
+  READ_TURNED_STRIPS
 };
 
 template <int A, int D, int K>
@@ -5219,12 +5315,20 @@ static const void *folding_kernel(int how, int k) {
   return NULL;
 }
 
+template <int A, int D, int K>
+static const void *strips_kernel(bool turned) {
+  return turned ? (const void *)reduce_col_strips<A, D, K, true>
+                : (const void *)reduce_col_strips<A, D, K, false>;
+}
+
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
-  if (k == K_LSE && how == READ_COL_STRIPS) return (const void *)reduce_col_strips<A, D, K_LSE>;
-  if (k == K_MOMENTS && how == READ_COL_STRIPS)
-    return (const void *)reduce_col_strips<A, D, K_MOMENTS>;
-  if (k == K_ARG && how == READ_COL_STRIPS) return (const void *)reduce_col_strips<A, D, K_ARG>;
+  if (how >= READ_COL_STRIPS) {
+    const bool turned = how == READ_TURNED_STRIPS;
+    if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
+    if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
+    return k == K_ARG ? strips_kernel<A, D, K_ARG>(turned) : NULL;
+  }
   if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
   if (k == K_MOMENTS && how == READ_COL_UNITS)
     return (const void *)reduce_col_units<A, D, K_MOMENTS>;
@@ -5471,14 +5575,16 @@ static int can_pack(const reduction *r) {
 
 static int choose_short_cols(reduction *r, int64_t width, int size) {
   const int v = r->acc == GPURED__F32 ? 4 : 2;
-  if (r->j.n > COLS_SHORT || width % v || !aligned(r, v * size, r->j.kept_count - 1)) return 0;
-  if (r->c.row_bytes % (v * size) || !reading_kernel(r, READ_SHORT_COLS)) return 0;
+  if (r->j.n > COLS_SHORT || !reading_kernel(r, READ_SHORT_COLS)) return 0;
   r->route = ROUTE_READ;
   r->how = r->j.n <= COLS_FEW ? READ_FEW_COLS : READ_SHORT_COLS;
   r->c.width = width;
-  r->c.packed = r->kind != K_ARG && can_pack(r);
+  r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
+  r->c.loose =
+      width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
+  r->c.packed = !r->c.loose && r->kind != K_ARG && can_pack(r);
   r->threads = SHORT_THREADS;
-  r->blocks = gpured__ceil_div(r->j.outputs / v, SHORT_THREADS);
+  r->blocks = gpured__ceil_div(r->c.tiles, SHORT_THREADS);
   if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
   r->shared = 0;
   return 1;
@@ -5495,7 +5601,7 @@ static size_t col_units_shared(const reduction *r, int v) {
 }
 
 /* Columns that are needed twice: a strip's rows of a unit fill the threads. */
-static int choose_col_units(const machine *m, reduction *r, int size) {
+static int choose_col_units(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
   const int v = 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
@@ -5503,11 +5609,13 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
   if (!reading_kernel(r, READ_COL_UNITS)) return 0;
   c->deep_log2 = blocks > 2 ? 2 : log2_up(blocks);
   c->across_log2 = log2_of(UNIT_THREADS / GPURED__LANES) - c->deep_log2;
-  if (c->across_log2 > log2_up(c->width / v)) c->across_log2 = log2_up(c->width / v);
+  if (c->across_log2 > log2_up(gpured__ceil_div(c->width + lost, v)))
+    c->across_log2 = log2_up(gpured__ceil_div(c->width + lost, v));
   units = gpured__ceil_div(blocks, (int64_t)1 << c->deep_log2);
   while (gpured__ceil_div(units, (int64_t)1 << c->blocks_log2) > FINISH_MOST) ++c->blocks_log2;
   while (c->across_log2 > 0 && col_units_shared(r, v) > (size_t)m->shared) --c->across_log2;
-  c->tiles = gpured__ceil_div(c->width / v, (int64_t)1 << c->across_log2);
+  c->columns = (v << c->across_log2) - lost;
+  c->tiles = gpured__ceil_div(c->width, c->columns);
   while (c->blocks_log2 < UNIT_MOST_LOG2 &&
          r->j.outputs / c->width * c->tiles *
                  gpured__ceil_div(units, (int64_t)2 << c->blocks_log2) >=
@@ -5534,13 +5642,15 @@ static int choose_col_units(const machine *m, reduction *r, int size) {
 }
 
 /* Short ones: a strip to each warp, and as many warps as shared memory has room for. */
-static int choose_col_strips(const machine *m, reduction *r, int size) {
+static int choose_col_strips(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
-  const int bytes = strip_bytes(size), tile = (int)r->j.n * bytes;
+  const int how = lost ? READ_TURNED_STRIPS : READ_COL_STRIPS;
+  const int bytes = strip_bytes(size), tile = (int)r->j.n * bytes + (lost ? 16 : 0);
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
-  if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, READ_COL_STRIPS)) return 0;
-  c->tiles = gpured__ceil_div(c->width * size, bytes);
+  if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
+  c->columns = bytes / size - lost;
+  c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
   if (strips > INT32_MAX / 2) return 0;
   c->outers = (unsigned)(r->j.outputs / c->width);
@@ -5554,31 +5664,30 @@ static int choose_col_strips(const machine *m, reduction *r, int size) {
   r->blocks = gpured__ceil_div(strips, warps);
   if (r->blocks > m->processors * resident) r->blocks = m->processors * resident;
   r->route = ROUTE_READ;
-  r->how = READ_COL_STRIPS;
+  r->how = how;
   return 1;
 }
 
 static int choose_cols(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), v = 16 / size;
-  const int least = size == 1 ? 8 : 16; /* bytes that are copied at a time */
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
   cols *c = &r->c;
   const size_t ring = COLS_RING_BYTES;
   size_t nodes;
+  int lost; /* columns of a tile, where rows are turned */
   if (width == 0 || r->j.line_count > 1) return 0;
   memset(c, 0, sizeof *c);
   c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
   if (choose_short_cols(r, width, size)) return 1;
-  if (width * size % least || !aligned(r, least, r->j.kept_count - 1) || c->row_bytes % least)
-    return 0;
-  c->eights = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16;
   c->width = width;
-  if (r->kind >= K_ARG && choose_col_strips(m, r, size)) return 1;
-  if (r->kind > K_ARG && choose_col_units(m, r, size)) return 1;
+  lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
+  if (r->kind >= K_ARG && choose_col_strips(m, r, size, lost)) return 1;
+  if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
-  c->across_log2 = log2_up(gpured__ceil_div(width, v));
+  c->across_log2 = log2_up(gpured__ceil_div(width + lost, v));
   if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
-  c->tiles = gpured__ceil_div(width, (int64_t)v << c->across_log2);
+  c->columns = (v << c->across_log2) - lost;
+  c->tiles = gpured__ceil_div(width, c->columns);
   c->deep_log2 = COLS_ACROSS_LOG2 - c->across_log2;
   if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
   c->blocks_log2 = COLS_MOST_LOG2;
@@ -7234,18 +7343,20 @@ static __global__ void __launch_bounds__(ACROSS_THREADS, ACROSS_RESIDENT)
     across_unit now;
     now.locate(d, unit, V);
     lane_across<A, D>(d, now, &copies, a);
-    strip_lanes<K_ADD, T, V>(
-        d.across_log2, ACROSS_LOG2 - d.across_log2, nodes, a, [&](int column, int lane, T y) {
-          const int64_t j = now.column + column;
-          const bool exists = j < d.columns;
-          if (d.segments > 1) {
-            const int64_t s = (now.segment * d.items + now.item) * d.columns + j;
-            if (exists) ((T *)d.partial)[s * GPURED__LANES + lane] = y;
-            return;
-          }
-          y = folded<K_ADD>(0xffffffffu, y);
-          if (lane == 0 && exists) store_dot(d, now.item, j, y);
-        });
+    strip_lanes<K_ADD, T, V>(d.across_log2, ACROSS_LOG2 - d.across_log2,
+                             ((int)threadIdx.x & ((1 << d.across_log2) - 1)) * V, nodes, a,
+                             [&](int column, int lane, T y) {
+                               const int64_t j = now.column + column;
+                               const bool exists = j < d.columns;
+                               if (d.segments > 1) {
+                                 const int64_t s =
+                                     (now.segment * d.items + now.item) * d.columns + j;
+                                 if (exists) ((T *)d.partial)[s * GPURED__LANES + lane] = y;
+                                 return;
+                               }
+                               y = folded<K_ADD>(0xffffffffu, y);
+                               if (lane == 0 && exists) store_dot(d, now.item, j, y);
+                             });
     __syncthreads();
   }
 }
@@ -9346,6 +9457,9 @@ static size_t most_workspace(const machine *m, const gpured__plan *p) {
   anywhere.in = anywhere.out = NULL;
   choose(m, &anywhere, &r);
   bytes = r.workspace;
+  anywhere.in = (const void *)gpured__dtype_size(p->in_dtype); /* at no border */
+  choose(m, &anywhere, &r);
+  if (bytes < r.workspace) bytes = r.workspace;
   if (p->n > 0) choose_any(m, &r);
   set_workspace(&r);
   return r.workspace > bytes ? r.workspace : bytes;
