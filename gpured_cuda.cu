@@ -2241,7 +2241,10 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
  * threads of a lane read whole vectors from the border before the tile's first column on, and a
- * tile has V - 1 columns less than they read, so that each lane has all of them.
+ * tile has V - 1 columns less than they read, so that each lane has all of them. Few columns without
+ * gaps would leave most of those vectors empty: there the 16 rows of the lanes, which follow each
+ * other in memory, are one row of 16 times as many columns, and what a thread has are columns of
+ * several lanes (c.narrow).
  */
 enum {
   COLS_THREADS = 256,
@@ -2260,6 +2263,7 @@ struct cols {
   int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
+  int narrow;               /* 16 rows are read as one, and a tile is all columns */
   int loose;                /* short ones: rows begin anywhere, elements are loaded one by one */
   int packed;               /* short ones: 16 bytes of results lie together */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
@@ -2364,9 +2368,42 @@ struct column_ring {
   }
 };
 
+/* What a thread has of a segment: V columns of one lane, or where 16 rows are one, of several; and
+ * then those of the last row that exist, which are not in the ring. */
+struct column_share {
+  int64_t from; /* block */
+  int lane, rows;
+  int place, width; /* narrow: of the first column in the 16 rows, and of one of those */
+  const char *last; /* row */
+  int begin, end;   /* of what exists in it */
+
+  __device__ __forceinline__ bool has(int i) const { return rows > 0 || in_last(i); }
+  __device__ __forceinline__ bool in_last(int i) const { return i >= begin && i < end; }
+  /* Which of its rows is the best one is a short number, and blocks do not matter, since the
+   * thread's rows are 16 apart from the first to the last. */
+  __device__ __forceinline__ int64_t index(int i, int row) const {
+    const int l = width ? (place + i) / width : lane;
+    return from * GPURED__BLOCK + l + (int64_t)row * GPURED__LANES;
+  }
+  /* f(i, x) for what exists of the last row. */
+  template <int D, class T, class F>
+  __device__ __forceinline__ void each_of_last(int how, const F &f) const {
+    if (begin >= end) return;
+#pragma unroll
+    for (int i = 0; i < strip<D>::V; ++i) {
+      T x;
+      if (!in_last(i)) continue;
+      widen<D>(((const typename stored<D>::S *)last)[i], &x);
+      adjust(&x, how);
+      f(i, x);
+    }
+  }
+};
+
 /* The next block of V columns, `rows` rows of the thread's that are left, into their lanes. */
 template <int D, int K, class T>
-GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
+GPURED__DEV void ring_lanes(const job &j, const column_share &share, column_ring &ring, int rows,
+                            T *a) {
   enum { V = strip<D>::V };
 #pragma unroll
   for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
@@ -2386,6 +2423,8 @@ GPURED__DEV void ring_lanes(const job &j, column_ring &ring, int rows, T *a) {
       }
     }
   }
+  if (rows < GPURED__LANES)
+    share.each_of_last<D, T>(j.how, [&](int i, T x) { a[i] = step<K>(a[i], prepared<K>(x, j)); });
 }
 
 /* f(k, raw) for each row k of a thread, in order. */
@@ -2418,14 +2457,14 @@ struct column_segment {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &c, int64_t from, int, int rows, column_ring &ring,
+  GPURED__DEV void run(const job &j, const cols &c, const column_share &share, column_ring &ring,
                        T *stack, const F &put) {
     const int threads = (int)blockDim.x;
+    const int64_t from = share.rows > 0 || share.begin < share.end ? share.from : j.n;
     int64_t count = 0;
     T a[V];
-    if (rows <= 0) from = j.n;
     for (; count < 1 << c.blocks_log2 && (from + count) * GPURED__BLOCK < j.n; ++count) {
-      ring_lanes<D, K>(j, ring, rows - (int)count * GPURED__LANES, a);
+      ring_lanes<D, K>(j, share, ring, share.rows - (int)count * GPURED__LANES, a);
 #pragma unroll
       for (int i = 0; i < V; ++i) push<K>(stack + i * threads, V * threads, count, a[i]);
     }
@@ -2442,36 +2481,31 @@ struct column_segment<A, D, K, SEGMENT_FREE> {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, int64_t, int, int rows, column_ring &ring, T *,
-                       const F &put) {
+  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
+                       T *, const F &put) {
     T a[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
-    ring_rows(ring, rows, [&](int, const uint4 &raw) {
+    ring_rows(ring, share.rows, [&](int, const uint4 &raw) {
       T x[V];
       unpack<D, T, V>(raw, x, j.how);
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
     });
+    share.each_of_last<D, T>(j.how, [&](int i, T x) { a[i] = step<K>(a[i], prepared<K>(x, j)); });
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < V; ++i) put(i, a[i]);
   }
 };
 
-/* Indices: which of the thread's rows is the best one is a short number, and blocks do not matter,
- * since the thread's rows are 16 apart from the first to the last. */
-GPURED__DEV int64_t index_of_row(int64_t from, int lane, int row) {
-  return from * GPURED__BLOCK + lane + (int64_t)row * GPURED__LANES;
-}
-
 template <int A, int D>
 struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
-                       column_ring &ring, arg_node<T> *, const F &put) {
+  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
+                       arg_node<T> *, const F &put) {
     T best[V];
     int at[V];
 #pragma unroll
@@ -2479,18 +2513,20 @@ struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
       best[i] = lowest(T());
       at[i] = 0;
     }
-    ring_rows(ring, rows, [&](int row, const uint4 &raw) {
+    ring_rows(ring, share.rows, [&](int row, const uint4 &raw) {
       T x[V];
       unpack<D, T, V>(raw, x, j.how);
 #pragma unroll
       for (int i = 0; i < V; ++i) keep_best(prepared<K_ARG>(x[i], j), row, &best[i], &at[i]);
     });
+    share.each_of_last<D, T>(
+        j.how, [&](int i, T x) { keep_best(prepared<K_ARG>(x, j), share.rows, &best[i], &at[i]); });
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       arg_node<T> x;
       x.v = best[i];
-      x.i = rows > 0 ? index_of_row(from, lane, at[i]) : INT64_MAX;
+      x.i = share.has(i) ? share.index(i, at[i]) : INT64_MAX;
       put(i, x);
     }
   }
@@ -2550,41 +2586,51 @@ GPURED__DEV uint32_t byte_step(uint32_t a, uint32_t word, int b, int row) {
 }
 
 template <int D, int K>
-GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int rows,
-                           int64_t, int, uint64_t *a) {
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept,
+                           const column_share &share, int i, uint64_t *a) {
+  const int rows = share.rows + share.in_last(i);
   if (K == K_ADD) *a = (uint64_t)((int64_t)kept - (int64_t)rows * (int64_t)(bytes.mask & 0xffu));
   if (K == K_SQUARE) *a = kept;
   if (K == K_MAX) *a = prepared<K_MAX>(bytes.element(kept), j);
 }
 template <int D, int K>
-GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int,
-                           int64_t from, int lane, arg_node<uint64_t> *a) {
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept,
+                           const column_share &share, int i, arg_node<uint64_t> *a) {
   a->v = prepared<K_ARG>(bytes.element(kept >> 24), j);
-  a->i = index_of_row(from, lane, (int)(0xffffu - (kept & 0xffffu)));
+  a->i = share.index(i, (int)(0xffffu - (kept & 0xffffu)));
 }
 
 template <int A, int D, int K>
 struct column_segment<A, D, K, SEGMENT_BYTES> {
   typedef typename kind<A, K>::N N;
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, int64_t from, int lane, int rows,
-                       column_ring &ring, N *, const F &put) {
+  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
+                       N *, const F &put) {
     const byte_rows<D> bytes(j, K);
     uint32_t kept[16];
 #pragma unroll
     for (int i = 0; i < 16; ++i) kept[i] = 0;
-    ring_rows(ring, rows, [&](int row, const uint4 &raw) {
+    ring_rows(ring, share.rows, [&](int row, const uint4 &raw) {
       uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
       if (K != K_SQUARE) bytes.change(word);
 #pragma unroll
       for (int i = 0; i < 16; ++i) kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, row);
     });
+    if (share.begin < share.end)
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        uint32_t word[4] = {0, 0, 0, 0};
+        if (!share.in_last(i)) continue;
+        word[i / 4] = (uint32_t)((const uint8_t *)share.last)[i] << i % 4 * 8;
+        if (K != K_SQUARE) bytes.change(word);
+        kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, share.rows);
+      }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       N x;
       set_neutral<K>(&x);
-      if (rows > 0) byte_node<D, K>(j, bytes, kept[i], rows, from, lane, &x);
+      if (share.has(i)) byte_node<D, K>(j, bytes, kept[i], share, i, &x);
       put(i, x);
     }
   }
@@ -2616,28 +2662,39 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   char *nodes = space + (FREE ? 0 : COLS_RING_BYTES);
   N *mine = (N *)nodes + threadIdx.x;
   const int across = 1 << c.across_log2, tx = (int)threadIdx.x & (across - 1);
-  const int lane = (int)threadIdx.x >> c.across_log2 & 15;
-  const int deep = (int)threadIdx.x >> (c.across_log2 + 4), depth = 1 << c.deep_log2;
+  const int high = (int)threadIdx.x >> c.across_log2;
+  const int lane = c.narrow ? 0 : high % GPURED__LANES;
+  const int deep = c.narrow ? high : high / GPURED__LANES, depth = 1 << c.deep_log2;
   const int threads = (int)blockDim.x;
   const int64_t k = blockIdx.x, tile = k % c.tiles, segment = k / c.tiles % j.segments;
   const int64_t outer = k / c.tiles / j.segments, first_col = tile * c.columns;
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
   const char *base = j.in + (start_of(j, outer * c.width) + first_col) * SIZE +
                      (from * GPURED__BLOCK + lane) * c.row_bytes;
+  /* columns of a row of the grid; of the grid's layers, one for each piece of the sequence */
+  const int columns = c.narrow ? c.columns : across * V, layer = GPURED__LANES * columns;
   const int place = tx * V - (int)((uintptr_t)base & 15) / SIZE; /* of the thread, in the tile */
-  const int64_t right = c.width - first_col - place;             /* columns from there on */
+  const int64_t right = (c.narrow ? layer : c.width - first_col) - place; /* from there on */
   const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
   const int elements = right <= 0 || all < 0 ? 0 : (int)(all < most ? all : most);
-  const int rows = (elements + GPURED__LANES - 1 - lane) / GPURED__LANES;
   column_ring ring;
+  column_share share;
+  share.from = from;
+  share.lane = lane;
+  share.rows = (elements + (c.narrow ? 0 : GPURED__LANES - 1 - lane)) / GPURED__LANES;
+  share.place = place;
+  share.width = c.narrow ? c.columns : 0;
   ring.bytes = right < V ? (int)right * SIZE : 16;
-  ring.start(space + threadIdx.x * 16, border_before(base) + tx * 16, rows,
-             GPURED__LANES * c.row_bytes);
+  base = border_before(base) + tx * 16;
+  ring.start(space + threadIdx.x * 16, base, share.rows, GPURED__LANES * c.row_bytes);
+  share.last = base + share.rows * GPURED__LANES * c.row_bytes;
+  share.begin = max(0, -place);
+  share.end = c.narrow ? min((int)V, elements % GPURED__LANES * c.columns - place) : 0;
   N *grid = (N *)nodes;
-  const int columns = across * V, layer = 16 * columns;
   N *own = grid + deep * layer + lane * columns;
-  column_segment<A, D, K, WAY>::run(j, c, from, lane, rows, ring, mine, [&](int i, const N &x) {
-    if (place + i >= 0) own[place + i] = x;
+  const int limit = c.narrow ? layer : columns;
+  column_segment<A, D, K, WAY>::run(j, c, share, ring, mine, [&](int i, const N &x) {
+    if (place + i >= 0 && place + i < limit) own[place + i] = x;
   });
   __syncthreads();
   for (int d = 1; d < depth; d *= 2) {
@@ -5327,7 +5384,8 @@ static const void *float_kernel(int how, int k) {
     const bool turned = how == READ_TURNED_STRIPS;
     if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
     if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
-    return k == K_ARG ? strips_kernel<A, D, K_ARG>(turned) : NULL;
+    /* indices of turned rows go faster through reduce_cols */
+    return k == K_ARG && !turned ? (const void *)reduce_col_strips<A, D, K_ARG, false> : NULL;
   }
   if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
   if (k == K_MOMENTS && how == READ_COL_UNITS)
@@ -5575,13 +5633,15 @@ static int can_pack(const reduction *r) {
 
 static int choose_short_cols(reduction *r, int64_t width, int size) {
   const int v = r->acc == GPURED__F32 ? 4 : 2;
-  if (r->j.n > COLS_SHORT || !reading_kernel(r, READ_SHORT_COLS)) return 0;
+  const int loose =
+      width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
+  if (r->j.n > (loose && size < 4 ? COLS_FEW : COLS_SHORT)) return 0;
+  if (!reading_kernel(r, READ_SHORT_COLS)) return 0;
   r->route = ROUTE_READ;
   r->how = r->j.n <= COLS_FEW ? READ_FEW_COLS : READ_SHORT_COLS;
   r->c.width = width;
   r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
-  r->c.loose =
-      width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
+  r->c.loose = loose;
   r->c.packed = !r->c.loose && r->kind != K_ARG && can_pack(r);
   r->threads = SHORT_THREADS;
   r->blocks = gpured__ceil_div(r->c.tiles, SHORT_THREADS);
@@ -5684,11 +5744,17 @@ static int choose_cols(const machine *m, reduction *r) {
   if (r->kind >= K_ARG && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
-  c->across_log2 = log2_up(gpured__ceil_div(width + lost, v));
-  if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
-  c->columns = (v << c->across_log2) - lost;
+  c->narrow =
+      lost && c->row_bytes == width * size && GPURED__LANES * width + lost <= COLS_THREADS * v;
+  c->across_log2 = log2_up(gpured__ceil_div((c->narrow ? GPURED__LANES : 1) * width + lost, v));
+  c->deep_log2 = log2_of(COLS_THREADS) - c->across_log2;
+  c->columns = (int)width;
+  if (!c->narrow) {
+    if (c->across_log2 > COLS_ACROSS_LOG2) c->across_log2 = COLS_ACROSS_LOG2;
+    c->deep_log2 = COLS_ACROSS_LOG2 - c->across_log2;
+    c->columns = (v << c->across_log2) - lost;
+  }
   c->tiles = gpured__ceil_div(width, c->columns);
-  c->deep_log2 = COLS_ACROSS_LOG2 - c->across_log2;
   if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
   c->blocks_log2 = COLS_MOST_LOG2;
   while (c->blocks_log2 > 0 &&
@@ -5697,7 +5763,7 @@ static int choose_cols(const machine *m, reduction *r) {
              (int64_t)m->processors * 8)
     --c->blocks_log2;
   r->j.segments = gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2));
-  r->threads = 16 << (c->across_log2 + c->deep_log2);
+  r->threads = (c->narrow ? 1 : 16) << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
   r->shared = COLS_RING_BYTES + nodes * (size_t)(c->blocks_log2 + 1);
   if (cols_free(r->acc, r->kind)) r->shared = nodes > ring ? nodes : ring;
