@@ -1272,7 +1272,7 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   }
 }
 
-/* `bytes`, at most 16 of them, and zeros in the place of the others. */
+/* `bytes` of 16; what follows them in shared memory is not to be used. */
 GPURED__DEV void copy_up_to_16(char *shared, const char *global, int bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned at = (unsigned)__cvta_generic_to_shared(shared);
@@ -3038,8 +3038,8 @@ GPURED__DEV void unit_rows(const uint4 *raw, int rows, const F &f) {
 }
 
 /* Every thread gives a lane of V columns, the first of which is at `place`, or does not exist where
- * that is below 0; g(column, lane, x) has the lane of a column over all
- * blocks. They lie so that 16 threads which read one column meet few banks twice. */
+ * that is below 0; g(column, lane, x) has the lane of a column over all blocks. They lie so that 16
+ * threads which read one column meet few banks twice. */
 template <int K, class T, int V, class G>
 GPURED__DEV void strip_lanes(int across_log2, int deep_log2, int place, T *lanes, const T *a,
                              const G &g) {
@@ -3245,8 +3245,8 @@ struct short_strip {
   int span, t;
   const char *from; /* the next strip's */
   int64_t right;    /* bytes of its rows from there on */
-  int behind[2];    /* a border, TURNED: the first row of this strip, and of the next one */
-  int turn;         /* and by how much more each row than the one before */
+  int behind[2];    /* TURNED: bytes from a border to row 0, of this strip and of the next one */
+  int turn;         /* how many more from each row to the one after it */
   bool exists;
 
   /* Strip k: its columns begin at `column` of the outer axes' `outer`. */

@@ -351,6 +351,28 @@ static const reduce_row reduce_rows[] = {
     {"argmax f32 cols 2^15x2^15", GPURED_ARGMAX, GPURED_F32, 0, P(15), P(15)},
     {"var f32 cols 2^20x1024", GPURED_VAR, GPURED_F32, 0, P(20), 1024},
     {"var f32 cols 2^15x2^15", GPURED_VAR, GPURED_F32, 0, P(15), P(15)},
+    /* ragged: rows of no multiple of 16 bytes */
+    {"sum f32 flat 2^30-1", GPURED_SUM, GPURED_F32, 1, 1, P(30) - 1},
+    {"sum f32 rows 3*10^8x3", GPURED_SUM, GPURED_F32, 1, 300000000, 3},
+    {"sum f32 rows 10^7x101", GPURED_SUM, GPURED_F32, 1, 10000000, 101},
+    {"sum f32 rows 2^20x1001", GPURED_SUM, GPURED_F32, 1, P(20), 1001},
+    {"sum f32 rows 1024x1000003", GPURED_SUM, GPURED_F32, 1, 1024, 1000003},
+    {"sum f64 rows 2^20x501", GPURED_SUM, GPURED_F64, 1, P(20), 501},
+    {"sum f16 rows 2^21x1001", GPURED_SUM, GPURED_F16, 1, P(21), 1001},
+    {"sum i8 rows 2^21x1001", GPURED_SUM, GPURED_I8, 1, P(21), 1001},
+    {"argmax f32 rows 2^20x1001", GPURED_ARGMAX, GPURED_F32, 1, P(20), 1001},
+    {"lse f32 rows 2*10^7x51", GPURED_LOGSUMEXP, GPURED_F32, 1, 20000000, 51},
+    {"lse f32 rows 10^7x101", GPURED_LOGSUMEXP, GPURED_F32, 1, 10000000, 101},
+    {"lse f32 rows 2^20x1001", GPURED_LOGSUMEXP, GPURED_F32, 1, P(20), 1001},
+    {"sum f32 cols 3*10^8x3", GPURED_SUM, GPURED_F32, 0, 300000000, 3},
+    {"sum f32 cols 10^7x101", GPURED_SUM, GPURED_F32, 0, 10000000, 101},
+    {"sum f32 cols 2^20x1001", GPURED_SUM, GPURED_F32, 0, P(20), 1001},
+    {"sum f32 cols 1000x1000003", GPURED_SUM, GPURED_F32, 0, 1000, 1000003},
+    {"sum f32 cols 4x2^28-1", GPURED_SUM, GPURED_F32, 0, 4, P(28) - 1},
+    {"sum f16 cols 10^7x101", GPURED_SUM, GPURED_F16, 0, 10000000, 101},
+    {"argmax f32 cols 2^20x1001", GPURED_ARGMAX, GPURED_F32, 0, P(20), 1001},
+    {"lse f32 cols 2^20x1001", GPURED_LOGSUMEXP, GPURED_F32, 0, P(20), 1001},
+    {"var f32 cols 2^20x1001", GPURED_VAR, GPURED_F32, 0, P(20), 1001},
 };
 
 struct scan_row {
@@ -372,6 +394,8 @@ static const scan_row scan_rows[] = {
     {"scan f32 rows 2^15x2^15", GPURED_F32, 1, P(15), P(15), 0},
     {"scan f32 rows 2^20x1024", GPURED_F32, 1, P(20), 1024, 0},
     {"scan f32 cols 2^15x2^15", GPURED_F32, 0, P(15), P(15), 0},
+    {"scan f32 rows 2^20x1001", GPURED_F32, 1, P(20), 1001, 0},
+    {"scan f32 cols 2^20x1001", GPURED_F32, 0, P(20), 1001, 0},
 };
 
 /* ---- GEMM-reduce ----------------------------------------------------------------------------- */

@@ -117,6 +117,26 @@ static void test_device_reduce(gpured_backend backend) {
       }
 }
 
+/* The same ways for rows of no multiple of 16 bytes, beginning at any element: few columns, which
+ * are read 16 rows at a time, with and without a rest; strips that lose a few columns; short ones. */
+static void test_device_ragged(gpured_backend backend) {
+  static const int64_t shapes[][2] = {
+      {1000, 3},  {3001, 7},    {777, 61},    {515, 101}, {300, 257},   {99, 1001},  {40, 1503},
+      {5, 4099},  {3, 100003},  {1, 3000001}, {70001, 3}, {9000, 7},    {2049, 33},  {600, 127},
+      {300, 255}, {4, 40001},   {64, 4097},   {200, 333}, {100003, 1},  {16, 5},     {4097, 2},
+      {255, 17},  {5000, 1003}, {2, 8191},    {33, 9},    {100001, 11}, {1537, 1999}};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k) {
+        const int large = shapes[i][0] * shapes[i][1] > 400000;
+        if ((i + j + k) % (large ? 11 : 4) != 0) continue;
+        reduce_there(all_ops[k], all_dtypes[j], shapes[i][0], shapes[i][1], 2, (i + k) % 17);
+        reduce_there(all_ops[k], all_dtypes[j], shapes[i][0], shapes[i][1], 1, (j + k) % 17);
+      }
+}
+
 /* The CPU's result, which other tests hold to the oracle: for tensors that take the oracle long. */
 static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
                       const gpured_tensor *out) {
@@ -759,6 +779,7 @@ static void test_gemm_memory(gpured_backend backend) {
 }
 
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
+                                {"device_ragged", test_device_ragged, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
