@@ -1104,18 +1104,19 @@ GPURED__DEV void copy_every_32nd(char *stage, const char *global, int left, cons
   for (int i = 0; i < MOST && i < left; i += 32) copy_16(stage + 16 * slot(i), global + 16 * i);
 #endif
 }
-/* The same of 16 or 8 bytes. */
+/* The same of 16, 8 or 4 bytes. */
 template <int BYTES>
-GPURED__DEV void copy_some(void *shared, const char *global) {
+GPURED__DEV void copy_some(void *shared, const void *global) {
   if (BYTES == 16) {
-    copy_16(shared, global);
+    copy_16(shared, (const char *)global);
     return;
   }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(global) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(global), "n"(BYTES)
+               : "memory");
 #else
-  *(uint2 *)shared = *(const uint2 *)global;
+  memcpy(shared, global, BYTES);
 #endif
 }
 /* The same for what is read this once: the second cache may let it go. */
@@ -3412,8 +3413,8 @@ struct line_scan {
   int lines_log2; /* short lines: in a chunk, 2^this; -1: long lines */
   int levels;     /* long lines: levels above the chunks' totals, theirs included */
   int exclusive;
-  int flat_in, flat_out; /* tiles are contiguous in memory; same: and of the scan's own type */
-  int same_in, same_out;
+  int flat_in, flat_out; /* tiles are contiguous in memory */
+  int same_in, same_out; /* lines are, and of the scan's own type; of results: tiles are */
   double empty_real;
   uint64_t empty_integer;
   unsigned long long *state; /* the ticket, then words */
@@ -3637,9 +3638,9 @@ struct tile_map {
       *l = line;
       *i = from + e;
     } else {
-      const int slot = SCAN_CHUNK >> a.lines_log2;
-      *l = line + e / slot;
-      *i = e % slot;
+      const int slot_log2 = log2_of(SCAN_CHUNK) - a.lines_log2;
+      *l = line + (e >> slot_log2);
+      *i = e & ((1 << slot_log2) - 1);
     }
     return *l < a.j.outputs && *i < a.j.n;
   }
@@ -3656,7 +3657,7 @@ GPURED__DEV void load_elements(const line_scan &a, const tile_map &map,
   typedef typename scanned<A, K>::E E;
   typedef typename acc<A>::T T;
   typedef typename stored<D>::S S;
-#pragma unroll 4
+#pragma unroll 8
   for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
     int64_t line, i;
     E x;
@@ -3732,6 +3733,23 @@ GPURED__DEV void load_same(const line_scan &a, const tile_map &map,
   copies_wait();
 }
 
+/* The same where lines begin anywhere: element by element, but all of a tile at the same time. */
+template <int A, int K>
+GPURED__DEV void load_ragged_lines(const line_scan &a, const tile_map &map,
+                                   typename scanned<A, K>::E *tile) {
+  typedef typename scanned<A, K>::E E;
+#pragma unroll 4
+  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
+    E *to = tile + spread<E>(e);
+    int64_t line, i;
+    if (map.find(a, e, &line, &i))
+      copy_some<sizeof(E)>(to, (const E *)a.j.in + (line_place(a, line, GPURED__IN) + i));
+    else
+      set_neutral<K>(to);
+  }
+  copies_wait();
+}
+
 /* Tickets mostly come in the order of the blocks: memory can begin with a tile before its ticket is
  * there. */
 template <class E>
@@ -3775,7 +3793,10 @@ template <int A, int K>
 GPURED__DEV void load_scan_tile(const line_scan &a, const tile_map &map,
                                 typename scanned<A, K>::E *tile) {
   if (a.same_in) {
-    load_same<A, K>(a, map, tile);
+    if (a.flat_in)
+      load_same<A, K>(a, map, tile);
+    else
+      load_ragged_lines<A, K>(a, map, tile);
     return;
   }
   switch (a.j.in_dtype) {
@@ -3944,6 +3965,7 @@ GPURED__DEV void store_elements(const line_scan &a, const tile_map &map,
                                 typename scanned<A, K>::E last) {
   typedef typename scanned<A, K>::E E;
   const int size = size_of(a.j.out_dtype);
+#pragma unroll 2
   for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
     int64_t line, i;
     if (!map.find(a, e, &line, &i)) continue;
@@ -6042,7 +6064,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     choose_short_lines(m, a, (int)(16 / size));
   a->flat_in = lies_flat(a, GPURED__IN, p->in, a->in_stride, p->in_dtype);
   a->flat_out = lies_flat(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype);
-  a->same_in = a->flat_in && is_own_type(p->acc, kind, p->in_dtype);
+  a->same_in = a->in_stride == 1 && is_own_type(p->acc, kind, p->in_dtype);
   a->same_out = a->flat_out && !a->exclusive && is_own_type(p->acc, kind, p->out_dtype);
   if (!choose_stream(m, p, kind, s)) {
     s->kernel = scan_kernel_of(p->acc, kind);
