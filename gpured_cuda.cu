@@ -3657,17 +3657,18 @@ GPURED__DEV void load_elements(const line_scan &a, const tile_map &map,
   typedef typename scanned<A, K>::E E;
   typedef typename acc<A>::T T;
   typedef typename stored<D>::S S;
+  E *to = tile + spread<E>((int)threadIdx.x); /* elements 256 apart are that in shared memory too */
 #pragma unroll 8
-  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
+  for (int e = 0; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
     int64_t line, i;
     E x;
     set_neutral<K>(&x);
-    if (map.find(a, e, &line, &i)) {
+    if (map.find(a, e + (int)threadIdx.x, &line, &i)) {
       T y;
       widen<D>(((const S *)a.j.in)[line_place(a, line, GPURED__IN) + i * a.in_stride], &y);
       x = scanned<A, K>::enter(y, a.j);
     }
-    tile[spread<E>(e)] = x;
+    to[e] = x;
   }
 }
 
@@ -3738,14 +3739,14 @@ template <int A, int K>
 GPURED__DEV void load_ragged_lines(const line_scan &a, const tile_map &map,
                                    typename scanned<A, K>::E *tile) {
   typedef typename scanned<A, K>::E E;
+  E *to = tile + spread<E>((int)threadIdx.x);
 #pragma unroll 4
-  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
-    E *to = tile + spread<E>(e);
+  for (int e = 0; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
     int64_t line, i;
-    if (map.find(a, e, &line, &i))
-      copy_some<sizeof(E)>(to, (const E *)a.j.in + (line_place(a, line, GPURED__IN) + i));
+    if (map.find(a, e + (int)threadIdx.x, &line, &i))
+      copy_some<sizeof(E)>(to + e, (const E *)a.j.in + (line_place(a, line, GPURED__IN) + i));
     else
-      set_neutral<K>(to);
+      set_neutral<K>(&to[e]);
   }
   copies_wait();
 }
@@ -3957,30 +3958,43 @@ GPURED__DEV void store_flat(const line_scan &a, const tile_map &map,
   }
 }
 
-/* The results of a tile to memory of any layout. */
-template <int A, int K>
-GPURED__DEV void store_elements(const line_scan &a, const tile_map &map,
-                                const typename scanned<A, K>::E *tile,
-                                const typename scanned<A, K>::E *prefix,
-                                typename scanned<A, K>::E last) {
+/* The results of a tile to memory of any layout. A thread's elements are 256 apart in the tile,
+ * which is 256 in shared memory too. */
+template <int A, int K, class S, int CLASS>
+GPURED__DEV void store_lines(const line_scan &a, const tile_map &map,
+                             const typename scanned<A, K>::E *tile,
+                             const typename scanned<A, K>::E *prefix,
+                             typename scanned<A, K>::E last) {
   typedef typename scanned<A, K>::E E;
-  const int size = size_of(a.j.out_dtype);
-#pragma unroll 2
-  for (int e = (int)threadIdx.x; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
+  typedef typename acc<A>::T T;
+  const int t = (int)threadIdx.x, source = t - a.exclusive; /* whose result it is */
+  const E *from =
+      source < 0 ? tile + spread<E>(SCAN_THREADS - 1) - SCAN_THREADS : tile + spread<E>(source);
+  const E *before = prefix + (source < 0 ? -1 : source / GPURED__LANES);
+#pragma unroll 4
+  for (int k = 0; k < a.chunks * (SCAN_CHUNK / SCAN_THREADS); ++k) {
+    const int e = t + k * SCAN_THREADS;
     int64_t line, i;
-    if (!map.find(a, e, &line, &i)) continue;
-    char *to = a.j.out + (line_place(a, line, GPURED__OUT) + i * a.out_stride) * size;
-    if (a.exclusive && i == 0) {
-      if (A == GPURED__U64)
-        store_any(to, a.j.out_dtype, a.empty_integer);
-      else
-        store_any(to, a.j.out_dtype, a.empty_real);
-      continue;
-    }
     E x = last;
-    if (!a.exclusive || e > 0) x = result_at<A, K>(tile, prefix, e - a.exclusive);
-    store_any(to, a.j.out_dtype, scanned<A, K>::leave(x, a.j));
+    if (!map.find(a, e, &line, &i)) continue;
+    S *to = (S *)a.j.out + (line_place(a, line, GPURED__OUT) + i * a.out_stride);
+    if (e >= a.exclusive)
+      x = combined<K>(before[k * (SCAN_THREADS / GPURED__LANES)], from[k * SCAN_THREADS]);
+    if (a.exclusive && i == 0)
+      *to = nothing_stored<S>(a, T());
+    else
+      store_any((char *)to, CLASS, scanned<A, K>::leave(x, a.j));
   }
+}
+
+template <int A, int K, class S, int CLASS>
+GPURED__DEV void store_as(const line_scan &a, const tile_map &map,
+                          const typename scanned<A, K>::E *tile,
+                          const typename scanned<A, K>::E *prefix, typename scanned<A, K>::E last) {
+  if (a.flat_out)
+    store_flat<A, K, S, CLASS>(a, map, tile, prefix, last);
+  else
+    store_lines<A, K, S, CLASS>(a, map, tile, prefix, last);
 }
 
 /* Inclusive results of the scan's own type to contiguous memory. */
@@ -4015,23 +4029,21 @@ GPURED__DEV void store_scan_tile(const line_scan &a, const tile_map &map,
                                  typename scanned<A, K>::E last) {
   if (a.same_out) {
     store_same<A, K>(a, map, tile, prefix);
-  } else if (!a.flat_out) {
-    store_elements<A, K>(a, map, tile, prefix, last);
   } else if (A != GPURED__U64) {
     if (a.j.out_dtype == GPURED_F32)
-      store_flat<A, K, uint32_t, GPURED_F32>(a, map, tile, prefix, last);
+      store_as<A, K, uint32_t, GPURED_F32>(a, map, tile, prefix, last);
     else if (a.j.out_dtype == GPURED_F64)
-      store_flat<A, K, uint64_t, GPURED_F64>(a, map, tile, prefix, last);
+      store_as<A, K, uint64_t, GPURED_F64>(a, map, tile, prefix, last);
     else if (a.j.out_dtype == GPURED_F16)
-      store_flat<A, K, uint16_t, GPURED_F16>(a, map, tile, prefix, last);
+      store_as<A, K, uint16_t, GPURED_F16>(a, map, tile, prefix, last);
     else
-      store_flat<A, K, uint16_t, GPURED_BF16>(a, map, tile, prefix, last);
+      store_as<A, K, uint16_t, GPURED_BF16>(a, map, tile, prefix, last);
   } else if (size_of(a.j.out_dtype) == 8) {
-    store_flat<A, K, uint64_t, GPURED_U64>(a, map, tile, prefix, last);
+    store_as<A, K, uint64_t, GPURED_U64>(a, map, tile, prefix, last);
   } else if (size_of(a.j.out_dtype) == 4) {
-    store_flat<A, K, uint32_t, GPURED_U32>(a, map, tile, prefix, last);
+    store_as<A, K, uint32_t, GPURED_U32>(a, map, tile, prefix, last);
   } else {
-    store_flat<A, K, uint8_t, GPURED_U8>(a, map, tile, prefix, last);
+    store_as<A, K, uint8_t, GPURED_U8>(a, map, tile, prefix, last);
   }
 }
 
