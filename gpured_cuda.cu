@@ -3651,25 +3651,52 @@ GPURED__DEV int64_t line_place(const line_scan &a, int64_t line, int operand) {
                              : gpured__offset(a.j.kept, a.j.kept_count, line, operand);
 }
 
+/* f(e, exists, offset, i) for the elements e of a tile that are this thread's, 256 apart, which they
+ * are in shared memory too: where it lies in the operand, and which one of its line it is. Lines
+ * with one stride between them, which most are, need no division and few numbers of 64 bits. */
+template <class F>
+GPURED__DEV void each_of_tile(const line_scan &a, const tile_map &map, int operand, int64_t stride,
+                              const F &f) {
+  const int t = (int)threadIdx.x, end = a.chunks * SCAN_CHUNK;
+  if (a.j.kept_count > 1) {
+#pragma unroll 1
+    for (int e = t; e < end; e += SCAN_THREADS) {
+      int64_t line, i = 0, at = 0;
+      const bool exists = map.find(a, e, &line, &i);
+      if (exists) at = line_place(a, line, operand) + i * stride;
+      f(e, exists, at, i);
+    }
+    return;
+  }
+  const int slot_log2 = a.lines_log2 < 0 ? 31 : log2_of(SCAN_CHUNK) - a.lines_log2;
+  const int64_t step = a.j.kept_count ? a.j.kept[0].stride[operand] : 0;
+  const int64_t from = map.line * step + map.from * stride;
+  const int lines = (int)min(a.j.outputs - map.line, (int64_t)INT32_MAX);
+  const int length = (int)min(a.j.n - map.from, (int64_t)INT32_MAX);
+#pragma unroll 4
+  for (int e = t; e < end; e += SCAN_THREADS) {
+    const int line = e >> slot_log2, i = e - (line << slot_log2);
+    f(e, line < lines && i < length, from + line * step + i * stride, map.from + i);
+  }
+}
+
 template <int A, int K, int D>
 GPURED__DEV void load_elements(const line_scan &a, const tile_map &map,
                                typename scanned<A, K>::E *tile) {
   typedef typename scanned<A, K>::E E;
   typedef typename acc<A>::T T;
   typedef typename stored<D>::S S;
-  E *to = tile + spread<E>((int)threadIdx.x); /* elements 256 apart are that in shared memory too */
-#pragma unroll 8
-  for (int e = 0; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
-    int64_t line, i;
+  E *to = tile + spread<E>((int)threadIdx.x) - threadIdx.x;
+  each_of_tile(a, map, GPURED__IN, a.in_stride, [&](int e, bool exists, int64_t at, int64_t) {
     E x;
+    T y;
     set_neutral<K>(&x);
-    if (map.find(a, e + (int)threadIdx.x, &line, &i)) {
-      T y;
-      widen<D>(((const S *)a.j.in)[line_place(a, line, GPURED__IN) + i * a.in_stride], &y);
+    if (exists) {
+      widen<D>(((const S *)a.j.in)[at], &y);
       x = scanned<A, K>::enter(y, a.j);
     }
     to[e] = x;
-  }
+  });
 }
 
 /* Where a flat tile begins, in elements, and how many there are from there. */
@@ -3739,15 +3766,13 @@ template <int A, int K>
 GPURED__DEV void load_ragged_lines(const line_scan &a, const tile_map &map,
                                    typename scanned<A, K>::E *tile) {
   typedef typename scanned<A, K>::E E;
-  E *to = tile + spread<E>((int)threadIdx.x);
-#pragma unroll 4
-  for (int e = 0; e < a.chunks * SCAN_CHUNK; e += SCAN_THREADS) {
-    int64_t line, i;
-    if (map.find(a, e + (int)threadIdx.x, &line, &i))
-      copy_some<sizeof(E)>(to + e, (const E *)a.j.in + (line_place(a, line, GPURED__IN) + i));
+  E *to = tile + spread<E>((int)threadIdx.x) - threadIdx.x;
+  each_of_tile(a, map, GPURED__IN, 1, [&](int e, bool exists, int64_t at, int64_t) {
+    if (exists)
+      copy_some<sizeof(E)>(&to[e], (const E *)a.j.in + at);
     else
       set_neutral<K>(&to[e]);
-  }
+  });
   copies_wait();
 }
 
@@ -3958,8 +3983,7 @@ GPURED__DEV void store_flat(const line_scan &a, const tile_map &map,
   }
 }
 
-/* The results of a tile to memory of any layout. A thread's elements are 256 apart in the tile,
- * which is 256 in shared memory too. */
+/* The results of a tile to memory of any layout. */
 template <int A, int K, class S, int CLASS>
 GPURED__DEV void store_lines(const line_scan &a, const tile_map &map,
                              const typename scanned<A, K>::E *tile,
@@ -3969,22 +3993,19 @@ GPURED__DEV void store_lines(const line_scan &a, const tile_map &map,
   typedef typename acc<A>::T T;
   const int t = (int)threadIdx.x, source = t - a.exclusive; /* whose result it is */
   const E *from =
-      source < 0 ? tile + spread<E>(SCAN_THREADS - 1) - SCAN_THREADS : tile + spread<E>(source);
-  const E *before = prefix + (source < 0 ? -1 : source / GPURED__LANES);
-#pragma unroll 4
-  for (int k = 0; k < a.chunks * (SCAN_CHUNK / SCAN_THREADS); ++k) {
-    const int e = t + k * SCAN_THREADS;
-    int64_t line, i;
+      (source < 0 ? tile + spread<E>(SCAN_THREADS - 1) - SCAN_THREADS : tile + spread<E>(source)) -
+      t;
+  const E *before = prefix + (source < 0 ? -1 : source / GPURED__LANES) - t / GPURED__LANES;
+  each_of_tile(a, map, GPURED__OUT, a.out_stride, [&](int e, bool exists, int64_t at, int64_t i) {
+    S *to = (S *)a.j.out + at;
     E x = last;
-    if (!map.find(a, e, &line, &i)) continue;
-    S *to = (S *)a.j.out + (line_place(a, line, GPURED__OUT) + i * a.out_stride);
-    if (e >= a.exclusive)
-      x = combined<K>(before[k * (SCAN_THREADS / GPURED__LANES)], from[k * SCAN_THREADS]);
+    if (!exists) return;
+    if (e >= a.exclusive) x = combined<K>(before[e / GPURED__LANES], from[e]);
     if (a.exclusive && i == 0)
       *to = nothing_stored<S>(a, T());
     else
       store_any((char *)to, CLASS, scanned<A, K>::leave(x, a.j));
-  }
+  });
 }
 
 template <int A, int K, class S, int CLASS>
