@@ -1582,7 +1582,7 @@ GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
 }
 
 /* f(row, x, starts, exists) for each row of V elements, in ascending order; starts: the lanes shall
- * begin with this row, and otherwise with what is neutral; exists(i): whether x[i] is the block's. */
+ * begin with this row, and otherwise with what is neutral; exists(i): is x[i] one of the block? */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
   if (p.width_log2 < 0) {
@@ -2242,10 +2242,10 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
  * threads of a lane read whole vectors from the border before the tile's first column on, and a
- * tile has V - 1 columns less than they read, so that each lane has all of them. Few columns without
- * gaps would leave most of those vectors empty: there the 16 rows of the lanes, which follow each
- * other in memory, are one row of 16 times as many columns, and what a thread has are columns of
- * several lanes (c.narrow).
+ * tile has V - 1 columns less than they read, so that each lane has all of them. Few columns
+ * without gaps would leave most of those vectors empty: there the 16 rows of the lanes, which
+ * follow each other in memory, are one row of 16 times as many columns, and what a thread has are
+ * columns of several lanes (c.narrow).
  */
 enum {
   COLS_THREADS = 256,
@@ -3651,9 +3651,9 @@ GPURED__DEV int64_t line_place(const line_scan &a, int64_t line, int operand) {
                              : gpured__offset(a.j.kept, a.j.kept_count, line, operand);
 }
 
-/* f(e, exists, offset, i) for the elements e of a tile that are this thread's, 256 apart, which they
- * are in shared memory too: where it lies in the operand, and which one of its line it is. Lines
- * with one stride between them, which most are, need no division and few numbers of 64 bits. */
+/* f(e, exists, offset, i) for the elements e of a tile that are this thread's, 256 apart, which
+ * they are in shared memory too: where it lies in the operand, and which one of its line it is.
+ * Lines with one stride between them, which most are, need no division and little of 64 bits. */
 template <class F>
 GPURED__DEV void each_of_tile(const line_scan &a, const tile_map &map, int operand, int64_t stride,
                               const F &f) {

@@ -118,7 +118,7 @@ static void test_device_reduce(gpured_backend backend) {
 }
 
 /* The same ways for rows of no multiple of 16 bytes, beginning at any element: few columns, which
- * are read 16 rows at a time, with and without a rest; strips that lose a few columns; short ones. */
+ * are read 16 rows at a time, with and without a rest; strips that lose a few; short ones. */
 static void test_device_ragged(gpured_backend backend) {
   static const int64_t shapes[][2] = {
       {1000, 3},  {3001, 7},    {777, 61},    {515, 101}, {300, 257},   {99, 1001},  {40, 1503},
