@@ -2820,7 +2820,7 @@ struct short_column {
   GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
     if (MOST <= COLS_FEW && j.n <= 4)
       run_few<4>(j, base, row_bytes, loose, a);
-    else if (MOST <= COLS_FEW)
+    else if (j.n <= COLS_FEW)
       run_few<COLS_FEW>(j, base, row_bytes, loose, a);
     else if (j.n <= GPURED__LANES)
       run_few<GPURED__LANES>(j, base, row_bytes, loose, a);
@@ -2885,8 +2885,10 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
        k += (int64_t)gridDim.x * SHORT_THREADS) {
     const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
-    const int count = c.width - col < V ? (int)(c.width - col) : V;
-    column::template run<MOST>(j, base, c.row_bytes, c.loose ? count : 0, result);
+    /* few rows that are loose go with the many, since registers are dear here */
+    const int loose = MOST <= COLS_FEW ? 0 : c.loose;
+    const int count = loose && c.width - col < V ? (int)(c.width - col) : V;
+    column::template run<MOST>(j, base, c.row_bytes, loose ? count : 0, result);
     if (c.packed) {
       store_packed<K>(j, outer * c.width + col, result);
       continue;
@@ -5693,7 +5695,7 @@ static int choose_short_cols(reduction *r, int64_t width, int size) {
   if (r->j.n > (loose && size < 4 ? COLS_FEW : COLS_SHORT)) return 0;
   if (!reading_kernel(r, READ_SHORT_COLS)) return 0;
   r->route = ROUTE_READ;
-  r->how = r->j.n <= COLS_FEW ? READ_FEW_COLS : READ_SHORT_COLS;
+  r->how = r->j.n <= COLS_FEW && !loose ? READ_FEW_COLS : READ_SHORT_COLS;
   r->c.width = width;
   r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
   r->c.loose = loose;
