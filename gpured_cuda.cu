@@ -468,7 +468,7 @@ struct job {
   int op, in_dtype, out_dtype, how, ddof, kept_count, line_count;
   uint64_t keep, flip; /* an element's bits are and-ed with keep, xor-ed with flip */
   int64_t n, outputs;
-  const char *in;
+  const char *in, *end; /* end: nothing of the input lies there or behind */
   char *out;
   gpured__axis kept[GPURED_MAX_NDIM], line[GPURED_MAX_NDIM];
   int64_t segments;      /* of a sequence */
@@ -1273,26 +1273,20 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   }
 }
 
-/* `bytes` of 16; what follows them in shared memory is not to be used. */
-GPURED__DEV void copy_up_to_16(char *shared, const char *global, int bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(bytes)
-               : "memory");
-#else
-  if (bytes == 16)
+/* 16 bytes, or those of them that lie before the end of the input. */
+GPURED__DEV void copy_before(char *shared, const char *global, const char *end) {
+  if (end - global >= 16)
     copy_16(shared, global);
   else
-    for (int i = 0; i < bytes; ++i) shared[i] = global[i];
-#endif
+    for (int i = 0; i < end - global; ++i) shared[i] = global[i];
 }
 GPURED__DEV const char *border_before(const char *p) {
   return (const char *)((uintptr_t)p & ~(uintptr_t)15);
 }
-/* A tile of what lies from `from` on, in memory's own vectors: up to 15 bytes more in front, which
- * are in the same vector and so can be read, and none behind. */
+/* A tile of what lies from `from` on, in memory's own vectors, which begin up to 15 bytes before it
+ * and may end as far behind it. */
 template <int P>
-GPURED__DEV void load_span(const char *from, int bytes, char *stage, int t) {
+GPURED__DEV void load_span(const job &j, const char *from, int bytes, char *stage, int t) {
   const char *border = border_before(from);
   const int all = (int)(from - border) + bytes, whole = all / 16;
   const int mine = swizzled<P>(t, log2_of(16 * P));
@@ -1300,7 +1294,7 @@ GPURED__DEV void load_span(const char *from, int bytes, char *stage, int t) {
     return (mine ^ swizzled<P>(i, log2_of(16 * P)) ^ i) + i;
   });
   if (all % 16 && t == 0)
-    copy_up_to_16(stage + 16 * swizzled<P>(whole, log2_of(16 * P)), border + 16 * whole, all % 16);
+    copy_before(stage + 16 * swizzled<P>(whole, log2_of(16 * P)), border + 16 * whole, j.end);
 }
 /* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
  * side as many threads as it takes. */
@@ -1309,7 +1303,7 @@ GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *sta
   const int most = w.blocks >> w.row_log2, bytes = w.length * S;
   const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
   if (w.dense) {
-    load_span<P>(j.in + row * w.step, (count - 1) * w.step + bytes, stage, t);
+    load_span<P>(j, j.in + row * w.step, (count - 1) * w.step + bytes, stage, t);
     return;
   }
   const int beside_log2 = w.beside, lane = t & ((1 << beside_log2) - 1);
@@ -1317,8 +1311,8 @@ GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *sta
     const char *from = j.in + start_of(j, row + r) * S, *border = border_before(from);
     const int all = (int)(from - border) + bytes;
     for (int v = lane; 16 * v < all; v += 1 << beside_log2)
-      copy_up_to_16(stage + 16 * swizzled<P>(r * w.pitch + v, log2_of(16 * P)), border + 16 * v,
-                    min(16, all - 16 * v));
+      copy_before(stage + 16 * swizzled<P>(r * w.pitch + v, log2_of(16 * P)), border + 16 * v,
+                  j.end);
   }
 }
 /* The byte of such a tile at which its row r begins. */
@@ -2082,7 +2076,7 @@ GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64
                             char *stage, int t) {
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_LONG)
-    load_span<S>(base + tile * TILE_BYTES,
+    load_span<S>(j, base + tile * TILE_BYTES,
                  (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), stage, t);
   else
     load_run<S, ROWS_LONG, 0>(base + tile * TILE_BYTES, j.n * S / 16 - tile * TILE_VECTORS, w,
@@ -2333,14 +2327,14 @@ struct column_ring {
   const char *next;
   int64_t step;
   int left, at;
-  int bytes; /* of a row, less than 16 at its end */
+  const char *end; /* of the input, for the last thread of a row; otherwise NULL */
 
   __device__ __forceinline__ void ask() {
     char *to = mine + at * COLS_ROWS * COLS_THREADS * 16;
-    if (bytes < 16) {
+    if (end) {
 #pragma unroll 1
       for (int k = 0; k < COLS_ROWS && k < left; ++k)
-        copy_up_to_16(to + k * COLS_THREADS * 16, next + k * step, bytes);
+        copy_before(to + k * COLS_THREADS * 16, next + k * step, end);
     } else {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k)
@@ -2685,7 +2679,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   share.rows = (elements + (c.narrow ? 0 : GPURED__LANES - 1 - lane)) / GPURED__LANES;
   share.place = place;
   share.width = c.narrow ? c.columns : 0;
-  ring.bytes = right < V ? (int)right * SIZE : 16;
+  ring.end = right < V ? j.end : NULL;
   base = border_before(base) + tx * 16;
   ring.start(space + threadIdx.x * 16, base, share.rows, GPURED__LANES * c.row_bytes);
   share.last = base + share.rows * GPURED__LANES * c.row_bytes;
@@ -2924,7 +2918,7 @@ struct unit_place {
   unsigned strip, segment, outer;
   int count, rows; /* rows: the thread's */
   int place;       /* of its V columns, in the strip: below 0 where that begins behind a border */
-  int bytes;       /* of a row, less than 16 at its end */
+  bool edge;       /* the last one of a row: less than 16 bytes are left there */
   const char *from;
 
   __device__ __forceinline__ bool exists(const cols &c) const { return outer < c.outers; }
@@ -2951,7 +2945,7 @@ struct unit_place {
     place = tx * v - (int)((uintptr_t)from & 15) / size_of_element;
     from = border_before(from) + 16 * tx;
     const int64_t right = c.width - col - place;
-    bytes = right < v ? (int)right * size_of_element : 16;
+    edge = right < v;
     rows = right <= 0 || left < 0 ? 0 : left / GPURED__LANES;
     if (rows > UNIT_ROWS) rows = UNIT_ROWS;
   }
@@ -3003,7 +2997,7 @@ struct unit_ring {
     char *to = slot();
     const char *from = ahead.from + half * UNIT_HALF * GPURED__LANES * c.row_bytes;
     const int rows = ahead.rows - half * UNIT_HALF;
-    if (ahead.bytes == 16)
+    if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
         copy_16_if(k < rows, to + k * (int)blockDim.x * 16,
@@ -3011,8 +3005,8 @@ struct unit_ring {
     else
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k)
-        copy_up_to_16(to + k * (int)blockDim.x * 16,
-                      from + (int64_t)k * GPURED__LANES * c.row_bytes, ahead.bytes);
+        copy_before(to + k * (int)blockDim.x * 16, from + (int64_t)k * GPURED__LANES * c.row_bytes,
+                    j.end);
     copies_commit();
     at = at + 1 < UNIT_RING ? at + 1 : 0;
     if (half) ahead.advance(j, c, v, bytes);
@@ -3246,6 +3240,7 @@ struct short_strip {
   };
   char *tile;
   int span, t;
+  int mine;         /* where the thread's columns begin in a row; beyond the last ones, those */
   const char *from; /* the next strip's */
   int64_t right;    /* bytes of its rows from there on */
   int behind[2];    /* TURNED: bytes from a border to row 0, of this strip and of the next one */
@@ -3281,14 +3276,13 @@ struct short_strip {
           copy_16_if(r + i * HIGH < left, to + (r + i * HIGH) * BYTES, from + i * step);
         } else if (r + i * HIGH < left) {
           const char *at = border_before(from + i * step);
-          const int64_t have = right + (from + i * step - at);
-          if (have > 0) copy_up_to_16(to + (r + i * HIGH) * BYTES, at, (int)min(have, (int64_t)16));
+          if (at < from + i * step + right) copy_before(to + (r + i * HIGH) * BYTES, at, j.end);
         }
     copies_commit();
   }
   template <class T>
   __device__ __forceinline__ void read(int r, T *x) const {
-    const char *at = tile + r * BYTES + t * (BYTES / 32);
+    const char *at = tile + r * BYTES + mine;
     if (TURNED) at += behind[0] + r * turn & 15;
 #pragma unroll
     for (int i = 0; i < V; ++i) widen<D>(((const typename stored<D>::S *)at)[i], &x[i]);
@@ -3341,7 +3335,8 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
   unsigned k = blockIdx.x * warps + threadIdx.x / 32;
   s.t = (int)threadIdx.x % 32;
   s.span = c.span;
-  s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES + 16 * TURNED);
+  s.mine = (TURNED ? min(s.t, c.columns / V - 1) : s.t) * (strip_of::BYTES / 32);
+  s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES);
   s.locate(j, c, k, strips, &outer, &column);
   for (int part = 0; part < STRIP_PARTS; ++part) s.ask(j, c, part);
   while (k < strips) {
@@ -5286,6 +5281,14 @@ static int kind_of(int kernel) {
   }
 }
 
+/* How far the farthest element lies behind the first one. */
+static int64_t reach(const gpured__axis *axis, int count) {
+  int64_t far = 0;
+  for (int i = 0; i < count; ++i)
+    if (axis[i].stride[GPURED__IN] > 0) far += axis[i].stride[GPURED__IN] * (axis[i].n - 1);
+  return far;
+}
+
 static void describe(const gpured__plan *p, job *j) {
   const uint64_t sign = p->acc == GPURED__F32 ? (uint64_t)0x80000000u : (uint64_t)1 << 63;
   memset(j, 0, sizeof *j);
@@ -5297,6 +5300,9 @@ static void describe(const gpured__plan *p, job *j) {
   j->n = p->n;
   j->outputs = p->outputs;
   j->in = (const char *)p->in;
+  j->end = (const char *)((uintptr_t)p->in + (uintptr_t)(1 + reach(p->kept, p->kept_count) +
+                                                         reach(p->line, p->line_count)) *
+                                                 gpured__dtype_size(p->in_dtype));
   j->out = (char *)p->out;
   j->kept_count = p->kept_count;
   j->line_count = p->line_count;
@@ -5762,11 +5768,11 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
 static int choose_col_strips(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
   const int how = lost ? READ_TURNED_STRIPS : READ_COL_STRIPS;
-  const int bytes = strip_bytes(size), tile = (int)r->j.n * bytes + (lost ? 16 : 0);
+  const int bytes = strip_bytes(size), tile = (int)r->j.n * bytes;
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
   if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
-  c->columns = bytes / size - lost;
+  c->columns = (bytes / size - lost) / (bytes / 32 / size) * (bytes / 32 / size);
   c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
   if (strips > INT32_MAX / 2) return 0;
