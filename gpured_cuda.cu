@@ -2814,7 +2814,7 @@ struct short_column {
   GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
     if (MOST <= COLS_FEW && j.n <= 4)
       run_few<4>(j, base, row_bytes, loose, a);
-    else if (j.n <= COLS_FEW)
+    else if (MOST <= COLS_FEW)
       run_few<COLS_FEW>(j, base, row_bytes, loose, a);
     else if (j.n <= GPURED__LANES)
       run_few<GPURED__LANES>(j, base, row_bytes, loose, a);
@@ -2868,7 +2868,9 @@ GPURED__DEV void store_packed(const job &j, int64_t sequence, const T *result) {
 template <int K, class T>
 GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
 
-template <int A, int D, int K, int MOST>
+/* LOOSE: whether rows are, which the kernel of few rows has to know: a branch costs it 0.04 of a
+ * read. */
+template <int A, int D, int K, int MOST, bool LOOSE = false>
 static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3)
     reduce_short_cols(const job j, const cols c) {
   typedef short_column<A, D, K> column;
@@ -2879,8 +2881,7 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
        k += (int64_t)gridDim.x * SHORT_THREADS) {
     const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
-    /* few rows that are loose go with the many, since registers are dear here */
-    const int loose = MOST <= COLS_FEW ? 0 : c.loose;
+    const int loose = MOST <= COLS_FEW ? LOOSE : c.loose;
     const int count = loose && c.width - col < V ? (int)(c.width - col) : V;
     column::template run<MOST>(j, base, c.row_bytes, loose ? count : 0, result);
     if (c.packed) {
@@ -5399,6 +5400,7 @@ enum {
   READ_COLS,
   READ_SHORT_COLS,
   READ_FEW_COLS,
+  READ_LOOSE_FEW_COLS,
   READ_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS
@@ -5423,6 +5425,8 @@ static const void *folding_kernel(int how, int k) {
     if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
     if (how >= READ_COL_UNITS) return NULL;                                              \
     if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
+    if (how == READ_LOOSE_FEW_COLS)                                                      \
+      return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;                   \
     return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
   switch (k) {
     GPURED__CASE(K_ADD)
@@ -5701,7 +5705,7 @@ static int choose_short_cols(reduction *r, int64_t width, int size) {
   if (r->j.n > (loose && size < 4 ? COLS_FEW : COLS_SHORT)) return 0;
   if (!reading_kernel(r, READ_SHORT_COLS)) return 0;
   r->route = ROUTE_READ;
-  r->how = r->j.n <= COLS_FEW && !loose ? READ_FEW_COLS : READ_SHORT_COLS;
+  r->how = r->j.n > COLS_FEW ? READ_SHORT_COLS : loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS;
   r->c.width = width;
   r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
   r->c.loose = loose;
