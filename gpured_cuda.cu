@@ -729,7 +729,7 @@ GPURED__DEV N closed(const N *stack, int stride, int64_t count) {
 /* ============================================================================================== */
 /*
  * Half a warp takes one segment of one sequence, thread l being lane l. It is the kernel for what
- * the faster ones cannot read: other strides, several reduced axes, unaligned rows.
+ * the faster ones cannot read: other strides, several reduced axes, integers that become floats.
  */
 enum { ANY_THREADS = 256, ANY_LANES = 16 };
 
@@ -1056,7 +1056,7 @@ struct rows {
   int blocks;     /* of a tile */
   int row_log2;   /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
   int unit_log2;  /* blocks of a unit: 0, or up to 2 where a unit has 1024 elements */
-  int dense;      /* rows follow each other without gaps, in memory as in the tile */
+  int dense;      /* rows follow each other, in memory as in the tile; RAGGED: or with small gaps */
   int length;     /* RAGGED: elements of a row that is no longer than a tile */
   int step;       /* RAGGED, dense: bytes from such a row to the next, with what lies between */
   int pitch;      /* RAGGED, not dense: vectors of a row, from a border to a border */
@@ -1875,8 +1875,8 @@ GPURED__DEV int rows_left(int64_t left, int before) {
   return left <= before ? 0 : ((int)left - before - 1) / GPURED__LANES + 1;
 }
 
-/* What thread t sees of block `block` of a tile, which begins at byte `start` if that is ragged;
- * `left` elements of its row follow. */
+/* What thread t sees of a block of a tile, number `block` or, where rows are ragged, the one that
+ * begins at byte `start`; `left` elements of its row follow. */
 template <int MODE, int D, class T>
 GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char *stage, int block,
                          int, int64_t left, int t) {
@@ -3397,8 +3397,9 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines that
- * lie side by side have kernels of their own, at the end of this section.
+ * That is for lines of any kind. Contiguous ones that begin and end at 16 bytes, where there are
+ * enough of them, and lines that lie side by side have kernels of their own, at the end of this
+ * section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
