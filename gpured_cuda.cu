@@ -1132,6 +1132,36 @@ GPURED__DEV void copy_16_last(void *shared, const char *global) {
   copy_16(shared, global);
 #endif
 }
+/* Copies of 8 or 4 bytes under a condition, likewise. */
+template <int BYTES>
+GPURED__DEV void copy_if(bool exists, void *shared, const char *global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], %2; }" ::"r"(
+          at),
+      "l"(global), "n"(BYTES), "r"((int)exists)
+      : "memory");
+#else
+  if (exists) memcpy(shared, global, BYTES);
+#endif
+}
+/* The same for the first `count` of 16, 8 or 4 bytes; zeros follow them. */
+template <int BYTES>
+GPURED__DEV void copy_first(void *shared, const char *global, int count) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(count)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(global), "n"(BYTES),
+                 "r"(count)
+                 : "memory");
+#else
+  for (int i = 0; i < BYTES; ++i) ((char *)shared)[i] = (char)(i < count ? global[i] : 0);
+#endif
+}
 /* Has the second cache read memory that will soon be copied: a multiple of 16 bytes. */
 GPURED__DEV void copy_later(const char *global, unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -3412,8 +3442,9 @@ struct line_scan {
   int lines_log2; /* short lines: in a chunk, 2^this; -1: long lines */
   int levels;     /* long lines: levels above the chunks' totals, theirs included */
   int exclusive;
-  int flat_in, flat_out; /* tiles are contiguous in memory */
-  int same_in, same_out; /* lines are, and of the scan's own type; of results: tiles are */
+  int aligned_in, aligned_out; /* lines are contiguous and begin at 16 bytes */
+  int flat_in, flat_out;       /* tiles are contiguous in memory */
+  int same_in, same_out;       /* lines are, and of the scan's own type; of results: tiles are */
   double empty_real;
   uint64_t empty_integer;
   unsigned long long *state; /* the ticket, then words */
@@ -4184,15 +4215,25 @@ static __global__ void __launch_bounds__(SCAN_THREADS,
  * A tile keeps its elements' bytes. Those as wide as the accumulator become H_0 in their place;
  * narrow ones are scanned a second time when the values before them are known, so that twice as
  * many of them are under way.
+ *
+ * Lines that begin anywhere, that leave a part of their place in a tile empty or that go backwards
+ * (TURNED) are copied in and out in pieces as large as the way they lie allows: 16 bytes, or an
+ * element, or a pair of those of two bytes, which is turned into order in registers. Their results
+ * replace the tile's elements before they go.
  */
 enum { STREAM_ROUNDS = 3, STREAM_AHEAD = 8 << 20 };
+
+/* A tile of pairs may begin with half of one. */
+__host__ __device__ constexpr int stream_bytes(int size) {
+  return SCAN_CHUNK * size + (size == 2 ? 16 : 0);
+}
 
 template <int A, int D>
 struct stream {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, WORDS = sizeof(T) / 4, KEEPS = SIZE == sizeof(T) };
   enum { TEAM = SIZE == 8 ? 2 : 1, TEAMS = 28 / SIZE, WARPS = TEAM * TEAMS };
-  enum { TILE = SCAN_CHUNK * SIZE, SHARED = 2 * TILE };           /* bytes; SHARED: a team's */
+  enum { TILE = stream_bytes(SIZE), SHARED = 2 * TILE };          /* bytes; SHARED: a team's */
   enum { PART = SCAN_CHUNK / TEAM, PART_BYTES = PART * SIZE };    /* of a tile: a warp's */
   enum { GROUPS = PART / GPURED__LANES / 32, ASKS = GROUPS - 3 }; /* of a thread; stream_ticket */
 };
@@ -4235,8 +4276,11 @@ GPURED__DEV int stream_count(const line_scan &a, const tile_map &map, int first,
   return left < most ? (int)left : most;
 }
 
+GPURED__DEV int64_t stream_line(const line_scan &a, const tile_map &map, int operand) {
+  return map.line * a.j.kept[0].stride[operand];
+}
 GPURED__DEV int64_t stream_place(const line_scan &a, const tile_map &map, int operand) {
-  return map.line * a.j.kept[0].stride[operand] + map.from;
+  return stream_line(a, map, operand) + map.from;
 }
 
 /* The tile that a ticket names. */
@@ -4248,10 +4292,128 @@ GPURED__DEV tile_map stream_map(const line_scan &a, unsigned number) {
   return map;
 }
 
-/* A warp's part of a tile; `first`: its first element. */
+/* The lines of a tile that is TURNED. Slots are the places of the tile's elements. */
+template <int SIZE>
+struct stream_lines {
+  char *at;           /* the first line, of long lines from the tile's first element on */
+  int64_t line_bytes; /* from line to line */
+  int slots_log2;     /* of a line */
+  int lines, length;  /* that there are */
+  bool back;          /* elements go down in memory */
+  __device__ __forceinline__ stream_lines(const line_scan &a, const tile_map &map, int operand) {
+    const bool out = operand == GPURED__OUT;
+    back = (out ? a.out_stride : a.in_stride) < 0;
+    line_bytes = a.j.kept[0].stride[operand] * SIZE;
+    at = (out ? a.j.out : (char *)a.j.in) + map.line * line_bytes +
+         (back ? -map.from : map.from) * SIZE;
+    slots_log2 = a.lines_log2 > 0 ? log2_of(SCAN_CHUNK) - a.lines_log2 : 31;
+    lines = (int)min(a.j.outputs - map.line, (int64_t)SCAN_CHUNK);
+    length = (int)min(a.j.n - map.from, (int64_t)SCAN_CHUNK * 2);
+  }
+  /* Is the first element of a line the second one of a pair? */
+  __device__ __forceinline__ int is_odd(int line) const {
+    const uint32_t place = (uint32_t)(uintptr_t)at + (uint32_t)line * (uint32_t)line_bytes;
+    return (int)((place >> 1 ^ (uint32_t)back) & 1);
+  }
+  /* f(where, place, x, left, odd) for pieces of U elements of a warp's part that begins at slot
+   * `first`: the byte of the part; the place in memory of the piece, which begins with element x of
+   * its line; and how many there are from there, perhaps less than none. Pairs are whole ones of
+   * memory; where a line begins with half of one (odd), all begin an element earlier. Eight steps
+   * of 32 pieces of one line have most of that in common. No branch may stand in f: the compiler
+   * puts three instructions in front of each asynchronous copy that is the first after one. */
+  template <int PART, int U, class F>
+  __device__ __forceinline__ void each(int first, const F &f) const {
+    enum { LANES_LOG2 = log2_of(16 / SIZE / U), VECTORS = 32 >> LANES_LOG2, SLOTS = 32 * U };
+    const int t = (int)threadIdx.x % 32, byte = (t & ((1 << LANES_LOG2) - 1)) * U * SIZE;
+    if (slots_log2 >= log2_of(8 * SLOTS)) {
+      if (back)
+        each_together<PART, U, -SIZE>(first, f);
+      else
+        each_together<PART, U, SIZE>(first, f);
+      return;
+    }
+#pragma unroll 4
+    for (int r = 0; r < PART / SLOTS; ++r) {
+      const int v = (t >> LANES_LOG2) + r * VECTORS;
+      one<SIZE == 2 && U == 2>((v ^ (v >> 3 & 7)) * 16 + byte, first + r * SLOTS + t * U, f);
+    }
+  }
+  template <int PART, int U, int STEP, class F>
+  __device__ __forceinline__ void each_together(int first, const F &f) const {
+    enum { LANES_LOG2 = log2_of(16 / SIZE / U), VECTORS = 32 >> LANES_LOG2, SLOTS = 32 * U };
+    enum { PAIRS = SIZE == 2 && U == 2, DOWN = PAIRS && STEP < 0 ? SIZE : 0 };
+    const int t = (int)threadIdx.x % 32, byte = (t & ((1 << LANES_LOG2) - 1)) * U * SIZE;
+#pragma unroll 1
+    for (int r = 0; r < PART / SLOTS; r += 8) {
+      const int v = (t >> LANES_LOG2) + r * VECTORS, where = (v ^ (v >> 3 & 7)) * 16 + byte;
+      const int slot = first + r * SLOTS + t * U, line = slot >> slots_log2;
+      const int x = slot - (line << slots_log2), odd = PAIRS ? is_odd(line) : 0;
+      const int left = line < lines ? length - x + odd : -2 * SCAN_CHUNK;
+      char *place = at + line * line_bytes + (x - odd) * STEP - DOWN;
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        f((where ^ (i * VECTORS / 8 & 7) * 16) + i * VECTORS * 16, place + i * SLOTS * STEP,
+          x + i * SLOTS, left - i * SLOTS, odd);
+    }
+  }
+  template <int PAIRS, class F>
+  __device__ __forceinline__ void one(int where, int slot, const F &f) const {
+    const int line = slot >> slots_log2, x = slot - (line << slots_log2);
+    const int odd = PAIRS ? is_odd(line) : 0, down = PAIRS && back ? 1 : 0;
+    f(where, at + line * line_bytes + ((back ? odd - x : x - odd) - down) * SIZE, x,
+      line < lines ? length - x + odd : -2 * SCAN_CHUNK, odd);
+  }
+};
+
+/* Pairs of elements as they lie in memory. A line that begins with half of one may need one more
+ * than half its slots. */
+template <int PART>
+GPURED__DEV void stream_copy_pairs(const stream_lines<2> &l, int first, char *to) {
+  const auto copy = [&](int where, char *pair, int x, int left, int odd) {
+    const int half = l.back ? odd && x == 0 : left == 1;
+    copy_first<4>(to + where, pair, left > 0 ? (half ? 2 : 4) : 0);
+  };
+  l.template each<PART, 2>(first, copy);
+  if (threadIdx.x % 32 == 0 && l.slots_log2 == 31) l.one<1>(PART * 2, first + PART, copy);
+}
+
 template <int A, int D>
+GPURED__DEV void stream_load_turned(const line_scan &a, const tile_map &map, int first, char *to) {
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, PART = stream<A, D>::PART };
+  const stream_lines<SIZE> l(a, map, GPURED__IN);
+  if (a.aligned_in)
+    l.template each<PART, V>(first, [&](int where, char *place, int, int left, int) {
+      copy_first<16>(to + where, place, max(min(left * SIZE, 16), 0));
+    });
+  else if (SIZE == 2)
+    stream_copy_pairs<PART>(stream_lines<2>(a, map, GPURED__IN), first, to);
+  else
+    l.template each<PART, 1>(first, [&](int where, char *place, int, int left, int) {
+      copy_if < SIZE<4 ? 4 : SIZE>(left > 0, to + where, place);
+    });
+}
+
+/* How words make one of two elements in order, in group t of the 32 that begin at `slot`: from a
+ * word and the next one, and back from the one before and a word. */
+GPURED__DEV unsigned stream_halves(const stream_lines<2> &l, int slot, bool out) {
+  const bool odd = l.is_odd(slot + (int)threadIdx.x % 32 * GPURED__LANES >> l.slots_log2);
+  if (out) return l.back ? (odd ? 0x3254u : 0x5476u) : odd ? 0x5432u : 0x7654u;
+  return l.back ? (odd ? 0x7610u : 0x1032u) : odd ? 0x5432u : 0x3210u;
+}
+template <bool TURNED, int D>
+GPURED__DEV unsigned stream_halves_in(const line_scan &a, const tile_map &map, int slot) {
+  if (!TURNED || stored<D>::SIZE != 2 || a.aligned_in) return 0;
+  return stream_halves(stream_lines<2>(a, map, GPURED__IN), slot, false);
+}
+
+/* A warp's part of a tile; `first`: its first element. */
+template <int A, int D, bool TURNED>
 GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first, char *to) {
   enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE, PART = stream<A, D>::PART };
+  if (TURNED) {
+    stream_load_turned<A, D>(a, map, first, to);
+    return;
+  }
   const int t = (int)threadIdx.x % 32, count = stream_count(a, map, first, PART);
   const char *from = a.j.in + (stream_place(a, map, GPURED__IN) + first) * SIZE;
   if (count == PART) {
@@ -4272,26 +4434,54 @@ GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first,
 }
 
 /* A warp's part of the tile that comes STREAM_AHEAD bytes after the one with this number. */
-template <int A, int D>
+template <int A, int D, bool TURNED>
 GPURED__DEV void stream_ahead(const line_scan &a, unsigned number, int first) {
   typedef stream<A, D> form;
-  const unsigned next = number + STREAM_AHEAD / form::TILE;
+  const unsigned next = number + STREAM_AHEAD / (SCAN_CHUNK * form::SIZE);
   if (next >= (unsigned)a.tiles || threadIdx.x % 32) return;
   const tile_map map = stream_map(a, next);
-  const int bytes = stream_count(a, map, first, form::PART) * form::SIZE & ~15;
-  if (bytes > 0)
-    copy_later(a.j.in + (stream_place(a, map, GPURED__IN) + first) * form::SIZE, (unsigned)bytes);
+  int bytes = stream_count(a, map, first, form::PART) * form::SIZE;
+  const char *from = a.j.in + (stream_place(a, map, GPURED__IN) + first) * form::SIZE;
+  if (TURNED) { /* what lies between borders of 16 bytes */
+    const stream_lines<form::SIZE> l(a, map, GPURED__IN);
+    from = l.back ? l.at - first * form::SIZE - (bytes - form::SIZE) : l.at + first * form::SIZE;
+    bytes -= (int)(-(uintptr_t)from & 15);
+    from = border_before(from + 15);
+  }
+  bytes &= ~15;
+  if (bytes > 0) copy_later(from, (unsigned)bytes);
 }
 
-/* Group t of 32 groups, as stored, to H_0. */
-template <int A, int K, int D>
-GPURED__DEV void stream_group(const line_scan &a, const char *from, typename acc<A>::T *x) {
-  typedef typename acc<A>::T T;
-  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE };
+/* Group t of 32 groups, as stored. */
+template <int SIZE>
+GPURED__DEV void stream_read_group(const char *from, uint4 *q) {
   const int t = (int)threadIdx.x % 32;
 #pragma unroll
-  for (int i = 0; i < SIZE; ++i)
-    unpack<D, T, PER>(*(const uint4 *)(from + of_group<SIZE>(t, i)), x + i * PER, 0);
+  for (int i = 0; i < SIZE; ++i) q[i] = *(const uint4 *)(from + of_group<SIZE>(t, i));
+}
+/* The same of pairs whose halves are not in order. */
+GPURED__DEV void stream_read_pairs(const char *from, unsigned halves, uint4 *q) {
+  uint32_t word[9];
+  stream_read_group<2>(from, q);
+  memcpy(word, q, 32);
+  word[8] = *(const uint32_t *)(from + of_group<2>((int)threadIdx.x % 32 + 1, 0));
+#pragma unroll
+  for (int i = 0; i < 8; ++i) word[i] = __byte_perm(word[i], word[i + 1], halves);
+  memcpy(q, word, 32);
+}
+/* To H_0. */
+template <int A, int K, int D, bool TURNED>
+GPURED__DEV void stream_group(const line_scan &a, const char *from, unsigned halves,
+                              typename acc<A>::T *x) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, PER = 16 / SIZE };
+  uint4 q[SIZE];
+  if (TURNED && SIZE == 2 && !a.aligned_in)
+    stream_read_pairs(from, halves, q);
+  else
+    stream_read_group<SIZE>(from, q);
+#pragma unroll
+  for (int i = 0; i < SIZE; ++i) unpack<D, T, PER>(q[i], x + i * PER, 0);
 #pragma unroll
   for (int i = 0; i < GPURED__LANES; ++i) flip_element<K>(&x[i], a.j);
   doubling<K, T, 1>::scan(x);
@@ -4319,7 +4509,7 @@ struct stream_places {
 };
 
 /* part: of the team's tile; its first group's number is `first` / 16. */
-template <int A, int K, int D>
+template <int A, int K, int D, bool TURNED>
 GPURED__DEV void stream_scan(const line_scan &a, char *part, int first, int team,
                              stream_team<typename acc<A>::T> *meeting, stream_tile<A, D> *s) {
   typedef typename acc<A>::T T;
@@ -4331,7 +4521,8 @@ GPURED__DEV void stream_scan(const line_scan &a, char *part, int first, int team
 #pragma unroll
   for (int c = 0; c < form::GROUPS; ++c) {
     T v[GPURED__LANES];
-    stream_group<A, K, D>(a, part + c * 512 * form::SIZE, v);
+    stream_group<A, K, D, TURNED>(a, part + c * 512 * form::SIZE,
+                                  stream_halves_in<TURNED, D>(a, s->map, first + c * 512), v);
     if (form::KEEPS) stream_write_group<form::SIZE>(part + c * 512 * form::SIZE, v);
     s->h1[c] = scan_across<K>(v[GPURED__LANES - 1], place.one);
     const T x = __shfl_sync(0xffffffffu, s->h1[c], (t & 1) * 16 + 15);
@@ -4505,16 +4696,15 @@ struct stream_first {
   }
   /* Does a line go on at this element of the tile? */
   __device__ __forceinline__ static bool inside(const line_scan &a, const tile_map &map, int e) {
-    return a.lines_log2 < 0 ? map.from + e > 0 && map.from + e < a.j.n
-                            : (e & ((SCAN_CHUNK >> a.lines_log2) - 1)) != 0;
+    const int64_t x = a.lines_log2 < 0 ? map.from + e : e & ((SCAN_CHUNK >> a.lines_log2) - 1);
+    return x > 0 && x < a.j.n;
   }
   __device__ __forceinline__ void begin(const line_scan &a, const stream_tile<A, D> &s, int first,
                                         char *out, T last) {
     enum { TEAM = stream<A, D>::TEAM, PART = stream<A, D>::PART };
     const int64_t part = a.last_at + (int64_t)s.number * TEAM + first / PART;
     if (threadIdx.x % 32 == 31 && inside(a, s.map, first + PART)) show(a.state, part, last);
-    if (threadIdx.x % 32 == 0 && inside(a, s.map, first) &&
-        stream_count(a, s.map, first, PART) > 0) {
+    if (threadIdx.x % 32 == 0 && inside(a, s.map, first)) {
       end(a);
       at = part - 1;
       to = out;
@@ -4605,12 +4795,68 @@ GPURED__DEV unsigned stream_store_kept(const line_scan &a, const char *part, int
   return ticket;
 }
 
+/* x[c], also where c is not known. */
+template <int N, class T>
+GPURED__DEV T one_of(const T *x, int c) {
+  T y = x[0];
+#pragma unroll
+  for (int i = 1; i < N; ++i)
+    if (c == i) y = x[i];
+  return y;
+}
+
+/* A group's pairs in order to what memory has in their place, which may begin with the second half
+ * of the last pair of the thread before. */
+GPURED__DEV void stream_turn_pairs(uint32_t *word, unsigned halves, uint32_t *before) {
+  const int t = (int)threadIdx.x % 32;
+  const uint32_t left = __shfl_sync(0xffffffffu, word[7], (t + 31) % 32);
+  const uint32_t first = t ? left : *before;
+  *before = left;
+#pragma unroll
+  for (int i = 7; i > 0; --i) word[i] = __byte_perm(word[i - 1], word[i], halves);
+  word[0] = __byte_perm(first, word[0], halves);
+}
+
+/* The results of chunk c of a part in the place of its elements, which are scanned again unless
+ * they are H_0. */
+template <int A, int K, int D, bool EXCLUSIVE, bool TURNED>
+GPURED__DEV void stream_results(const line_scan &a, char *at, int c, unsigned halves, int first,
+                                const typename acc<A>::T *e1, const stream_out<A, D> &o,
+                                typename acc<A>::T *turned, unsigned halves_out,
+                                uint32_t *word_before) {
+  typedef typename acc<A>::T T;
+  typedef typename stored<D>::S S;
+  typedef stream<A, D> form;
+  enum { SIZE = form::SIZE };
+  const int t = (int)threadIdx.x % 32;
+  const T e = one_of<form::GROUPS>(e1, c);
+  __align__(16) T y[GPURED__LANES];
+  __align__(16) S raw[GPURED__LANES];
+  if (form::KEEPS)
+    stream_read_group<SIZE>(at, (uint4 *)y);
+  else
+    stream_group<A, K, D, TURNED>(a, at, halves, y);
+  if (TURNED && SIZE == 2) __syncwarp(); /* a thread reads a word of the next one's group too */
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i) y[i] = combined<K>(e, y[i]);
+  const bool exclusive = EXCLUSIVE && (!TURNED || a.exclusive);
+  if (exclusive) stream_shift<GPURED__LANES>(y, turned);
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i) {
+    flip_element<K>(&y[i], a.j);
+    store_any((char *)&raw[i], D, y[i]);
+  }
+  if (exclusive && ((first + c * 512 + t * GPURED__LANES) & o.slot) == 0) raw[0] = o.nothing;
+  if (TURNED && SIZE == 2 && !a.aligned_out)
+    stream_turn_pairs((uint32_t *)raw, halves_out, word_before);
+  stream_write_group<SIZE>(at, raw);
+}
+
 /* The same for narrow elements: scanned again, turned round in shared memory. */
 template <int A, int K, int D, bool EXCLUSIVE>
 GPURED__DEV unsigned stream_store_again(const line_scan &a, char *part,
                                         const typename acc<A>::T *e1, const stream_out<A, D> &o) {
   typedef typename acc<A>::T T;
-  typedef typename stored<D>::S S;
   typedef stream<A, D> form;
   enum { SIZE = form::SIZE, V = 16 / SIZE };
   const int t = (int)threadIdx.x % 32;
@@ -4619,24 +4865,9 @@ GPURED__DEV unsigned stream_store_again(const line_scan &a, char *part,
   set_neutral<K>(&turned);
 #pragma unroll 1
   for (int c = 0; c < form::GROUPS; ++c) {
-    if (c == form::ASKS) ticket = stream_ticket(a, o.asks);
-    T y[GPURED__LANES], e = e1[0];
-    __align__(16) S raw[GPURED__LANES];
     char *at = part + c * 512 * SIZE;
-#pragma unroll
-    for (int i = 1; i < form::GROUPS; ++i)
-      if (c == i) e = e1[i];
-    stream_group<A, K, D>(a, at, y);
-#pragma unroll
-    for (int i = 0; i < GPURED__LANES; ++i) y[i] = combined<K>(e, y[i]);
-    if (EXCLUSIVE) stream_shift<GPURED__LANES>(y, &turned);
-#pragma unroll
-    for (int i = 0; i < GPURED__LANES; ++i) {
-      flip_element<K>(&y[i], a.j);
-      store_any((char *)&raw[i], D, y[i]);
-    }
-    if (EXCLUSIVE && ((c * 512 + t * 16) & o.slot) == 0) raw[0] = o.nothing;
-    stream_write_group<SIZE>(at, raw);
+    if (c == form::ASKS) ticket = stream_ticket(a, o.asks);
+    stream_results<A, K, D, EXCLUSIVE, false>(a, at, c, 0, 0, e1, o, &turned, 0, NULL);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < SIZE; ++i) {
@@ -4649,7 +4880,77 @@ GPURED__DEV unsigned stream_store_again(const line_scan &a, char *part,
   return ticket;
 }
 
-template <int A, int K, int D, bool EXCLUSIVE>
+/* One or both of a pair of results. `first`: is its first element one of this part? */
+GPURED__DEV void stream_put_pair(uint32_t word, char *pair, bool back, bool first, bool second) {
+  if (first && second)
+    __stcs((uint32_t *)pair, word);
+  else if (first || second)
+    *(uint16_t *)(pair + (first == back ? 2 : 0)) = (uint16_t)(word >> (first == back ? 16 : 0));
+}
+template <int PART>
+GPURED__DEV void stream_pairs_out(const stream_lines<2> &l, int first, const char *part) {
+  const auto put = [&](int where, char *pair, int x, int left, int odd) {
+    stream_put_pair(*(const uint32_t *)(part + where), pair, l.back, left > 0 && !(x == 0 && odd),
+                    left > 1);
+  };
+  l.template each<PART, 2>(first, put);
+  if (threadIdx.x % 32 == 0 && l.slots_log2 == 31)
+    l.one<1>(PART * 2, first + PART, [&](int where, char *pair, int x, int left, int odd) {
+      put(where, pair, x, odd ? min(left, 1) : 0, odd);
+    });
+}
+
+/* The results of a tile that is TURNED, in its elements' place, to memory. */
+template <int A, int D>
+GPURED__DEV void stream_copy_out(const line_scan &a, const tile_map &map, int first,
+                                 const char *part) {
+  typedef typename stored<D>::S S;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, PART = stream<A, D>::PART };
+  const stream_lines<SIZE> l(a, map, GPURED__OUT);
+  if (a.aligned_out)
+    l.template each<PART, V>(first, [&](int where, char *place, int, int left, int) {
+      stream_put<SIZE>(part + where, place, left, false);
+    });
+  else if (SIZE == 2)
+    stream_pairs_out<PART>(stream_lines<2>(a, map, GPURED__OUT), first, part);
+  else
+    l.template each<PART, 1>(first, [&](int where, char *place, int, int left, int) {
+      if (left > 0) __stcs((S *)place, *(const S *)(part + where));
+    });
+}
+
+/* An exclusive part that begins inside a line stores any value in its first place: the thread that
+ * does is the one that stores the right one later. */
+template <int A, int K, int D>
+GPURED__DEV unsigned stream_store_turned(const line_scan &a, const tile_map &map, char *part,
+                                         int first, const typename acc<A>::T *e1,
+                                         const stream_out<A, D> &o) {
+  typedef typename acc<A>::T T;
+  typedef stream<A, D> form;
+  unsigned in = 0, out = 0;
+  uint32_t word = 0;
+  T turned;
+  set_neutral<K>(&turned);
+#pragma unroll 1
+  for (int c = 0; c < form::GROUPS; ++c) {
+    const int slot = first + c * 512;
+    if (form::SIZE == 2) {
+      in = stream_halves_in<true, D>(a, map, slot);
+      if (!a.aligned_out) out = stream_halves(stream_lines<2>(a, map, GPURED__OUT), slot, true);
+    }
+    stream_results<A, K, D, true, true>(a, part + c * 512 * form::SIZE, c, in, first, e1, o,
+                                        &turned, out, &word);
+  }
+  /* the last thread's last pair: half of it may be behind the slots */
+  if (form::SIZE == 2 && threadIdx.x % 32 == 0)
+    *(uint32_t *)(part + form::PART_BYTES) = __byte_perm(word, 0, out);
+  const unsigned ticket = stream_ticket(a, o.asks);
+  __syncwarp();
+  stream_copy_out<A, D>(a, map, first, part);
+  return ticket;
+}
+
+template <int A, int K, int D, bool EXCLUSIVE, bool TURNED>
 GPURED__DEV unsigned stream_store(const line_scan &a, char *part, int first,
                                   const stream_tile<A, D> &s, typename acc<A>::T e3, bool asks,
                                   stream_first<A, K, D> *other) {
@@ -4659,7 +4960,10 @@ GPURED__DEV unsigned stream_store(const line_scan &a, char *part, int first,
   const int t = (int)threadIdx.x % 32;
   const stream_places place(a);
   const T left2 = from_above(s.h2, 1), e2 = place.two ? combined<K>(e3, left2) : e3;
-  char *to = a.j.out + (stream_place(a, s.map, GPURED__OUT) + first) * form::SIZE;
+  const bool back = TURNED && a.out_stride < 0;
+  char *to =
+      a.j.out +
+      (stream_line(a, s.map, GPURED__OUT) + (back ? -1 : 1) * (s.map.from + first)) * form::SIZE;
   stream_out<A, D> o;
   T e1[GROUPS];
 #pragma unroll
@@ -4671,7 +4975,7 @@ GPURED__DEV unsigned stream_store(const line_scan &a, char *part, int first,
   o.asks = asks;
   o.to = to + t * 16;
   o.count = stream_count(a, s.map, first, form::PART) - t * V;
-  if (EXCLUSIVE) {
+  if (EXCLUSIVE && (!TURNED || a.exclusive)) {
     T last[GPURED__LANES];
     o.slot =
         a.lines_log2 < 0 ? (s.map.from ? ~0 : SCAN_CHUNK - 1) : (SCAN_CHUNK >> a.lines_log2) - 1;
@@ -4681,14 +4985,18 @@ GPURED__DEV unsigned stream_store(const line_scan &a, char *part, int first,
       const int at = (GROUPS - 1) * 512 * form::SIZE + of_group<form::SIZE>(31, form::SIZE - 1);
       last[GPURED__LANES - 1] = *(const T *)(part + at + 16 - sizeof(T));
     } else {
-      stream_group<A, K, D>(a, part + (GROUPS - 1) * 512 * form::SIZE, last);
+      stream_group<A, K, D, TURNED>(a, part + (GROUPS - 1) * 512 * form::SIZE,
+                                    stream_halves_in<TURNED, D>(a, s.map, (GROUPS - 1) * 512),
+                                    last);
     }
     other->begin(a, s, first, to, combined<K>(e1[GROUPS - 1], last[GPURED__LANES - 1]));
     __syncwarp();
   }
-  const unsigned ticket = form::KEEPS ? stream_store_kept<A, K, D, EXCLUSIVE>(a, part, first, e1, o)
-                                      : stream_store_again<A, K, D, EXCLUSIVE>(a, part, e1, o);
-  if (EXCLUSIVE && form::TEAM > 1) other->ask(a);
+  const unsigned ticket = TURNED ? stream_store_turned<A, K, D>(a, s.map, part, first, e1, o)
+                          : form::KEEPS
+                              ? stream_store_kept<A, K, D, EXCLUSIVE>(a, part, first, e1, o)
+                              : stream_store_again<A, K, D, EXCLUSIVE>(a, part, e1, o);
+  if (EXCLUSIVE && form::TEAM > 1) other->ask(a); /* for nothing unless something is pending */
   return ticket;
 }
 
@@ -4700,7 +5008,7 @@ GPURED__DEV unsigned stream_number(unsigned ticket, bool asks, int team, stream_
   return meeting->ticket;
 }
 
-template <int A, int K, int D>
+template <int A, int K, int D, bool TURNED>
 static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     scan_stream(const line_scan a) {
   typedef typename acc<A>::T T;
@@ -4727,8 +5035,8 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   here.map = stream_map(a, here.number);
   there = here;
   if (here.number < tiles) {
-    stream_load<A, D>(a, here.map, first, now);
-    if (waits_long) stream_ahead<A, D>(a, here.number, first);
+    stream_load<A, D, TURNED>(a, here.map, first, now);
+    if (waits_long) stream_ahead<A, D, TURNED>(a, here.number, first);
   }
   while (here.number < tiles || waits) {
     const bool reads = here.number < tiles;
@@ -4739,7 +5047,7 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     if (reads) {
       copies_wait();
       __syncwarp();
-      stream_scan<A, K, D>(a, now, first, team, meeting, &here);
+      stream_scan<A, K, D, TURNED>(a, now, first, team, meeting, &here);
       delay(here.number);
       const T total = __shfl_sync(0xffffffffu, here.h2, 15);
       if (meets && asks)
@@ -4750,10 +5058,12 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     if (waits && meets) e = back.template prefix<K>(there.map);
     if (!waits)
       ticket = stream_ticket(a, asks);
-    else if (a.exclusive)
-      ticket = stream_store<A, K, D, true>(a, other, first, there, e, asks && reads, &pending);
+    else if (TURNED || a.exclusive)
+      ticket =
+          stream_store<A, K, D, true, TURNED>(a, other, first, there, e, asks && reads, &pending);
     else
-      ticket = stream_store<A, K, D, false>(a, other, first, there, e, asks && reads, &pending);
+      ticket =
+          stream_store<A, K, D, false, TURNED>(a, other, first, there, e, asks && reads, &pending);
     waits = reads;
     if (!reads) break;
     char *free = other;
@@ -4764,8 +5074,8 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     here.map = stream_map(a, here.number);
     __syncwarp();
     if (here.number >= tiles) continue;
-    stream_load<A, D>(a, here.map, first, now);
-    if (waits_long) stream_ahead<A, D>(a, here.number, first);
+    stream_load<A, D, TURNED>(a, here.map, first, now);
+    if (waits_long) stream_ahead<A, D, TURNED>(a, here.number, first);
   }
   pending.end(a);
 }
@@ -5925,30 +6235,34 @@ static const void *scan_kernel(int k) {
 
 /* For contiguous lines, of one dtype in both tensors. */
 template <int A, int D>
-static const void *stream_kernel(int k) {
-  if (k == K_MUL) return (const void *)scan_stream<A, K_MUL, D>;
-  if (k == K_MAX) return (const void *)scan_stream<A, K_MAX, D>;
-  return (const void *)scan_stream<A, K_ADD, D>;
+static const void *stream_kernel(int k, int turned) {
+  if (k == K_MAX)
+    return turned ? (const void *)scan_stream<A, K_MAX, D, true>
+                  : (const void *)scan_stream<A, K_MAX, D, false>;
+  if (k == K_ADD)
+    return turned ? (const void *)scan_stream<A, K_ADD, D, true>
+                  : (const void *)scan_stream<A, K_ADD, D, false>;
+  return turned ? NULL : (const void *)scan_stream<A, K_MUL, D, false>;
 }
 
-static const void *stream_kernel_of(int acc, int k, int dtype) {
+static const void *stream_kernel_of(int acc, int k, int dtype, int turned) {
   if (k == K_LSE) return NULL;
   switch (acc * 16 + dtype) {
     case GPURED__F32 * 16 + GPURED_F32:
-      return stream_kernel<GPURED__F32, GPURED_F32>(k);
+      return stream_kernel<GPURED__F32, GPURED_F32>(k, turned);
     case GPURED__F32 * 16 + GPURED_F16:
-      return stream_kernel<GPURED__F32, GPURED_F16>(k);
+      return stream_kernel<GPURED__F32, GPURED_F16>(k, turned);
     case GPURED__F32 * 16 + GPURED_BF16:
-      return stream_kernel<GPURED__F32, GPURED_BF16>(k);
+      return stream_kernel<GPURED__F32, GPURED_BF16>(k, turned);
     case GPURED__F64 * 16 + GPURED_F64:
-      return stream_kernel<GPURED__F64, GPURED_F64>(k);
+      return stream_kernel<GPURED__F64, GPURED_F64>(k, turned);
     case GPURED__U64 * 16 + GPURED_I64:
     case GPURED__U64 * 16 + GPURED_U64:
-      return stream_kernel<GPURED__U64, GPURED_I64>(k);
+      return stream_kernel<GPURED__U64, GPURED_I64>(k, turned);
     case GPURED__U64 * 16 + GPURED_I32:
-      return stream_kernel<GPURED__U64, GPURED_I32>(k);
+      return stream_kernel<GPURED__U64, GPURED_I32>(k, turned);
     case GPURED__U64 * 16 + GPURED_U32:
-      return stream_kernel<GPURED__U64, GPURED_U32>(k);
+      return stream_kernel<GPURED__U64, GPURED_U32>(k, turned);
   }
   return NULL;
 }
@@ -5960,13 +6274,20 @@ static const void *scan_kernel_of(int acc, int k) {
   return k == K_LSE ? (const void *)scan_lines<GPURED__F64, K_LSE> : scan_kernel<GPURED__F64>(k);
 }
 
-/* Are the tiles contiguous in memory, and aligned to 16 bytes? */
-static int lies_flat(const line_scan *a, int operand, const void *data, int64_t stride, int dtype) {
+/* Are the lines contiguous in memory, and do all begin at so many bytes? */
+static int lies_aligned(const line_scan *a, int operand, const void *data, int64_t stride,
+                        int dtype, int border) {
   const int64_t size = (int64_t)gpured__dtype_size(dtype);
   int i;
-  if (stride != 1 || (uintptr_t)data % 16) return 0;
+  if (stride != 1 || (uintptr_t)data % (unsigned)border) return 0;
   for (i = 0; i < a->j.kept_count; ++i)
-    if (a->j.kept[i].stride[operand] * size % 16) return 0;
+    if (a->j.kept[i].stride[operand] * size % border) return 0;
+  return 1;
+}
+
+/* Are the tiles, and aligned to 16 bytes? */
+static int lies_flat(const line_scan *a, int operand, const void *data, int64_t stride, int dtype) {
+  if (!lies_aligned(a, operand, data, stride, dtype, 16)) return 0;
   if (a->lines_log2 < 0 || a->j.outputs == 1) return 1;
   return a->j.kept_count == 1 && a->j.kept[0].stride[operand] == a->j.n &&
          a->j.n << a->lines_log2 == SCAN_CHUNK;
@@ -6015,21 +6336,35 @@ static void choose_short_lines(const machine *m, line_scan *a, int most) {
   a->tiles = gpured__ceil_div(a->j.outputs, (int64_t)a->chunks << a->lines_log2);
 }
 
+/* Can lines that do not lie flat be turned on their way? Where elements of two bytes come in pairs,
+ * a line that begins with half of one needs more than its place in the tile. */
+static int can_turn(const gpured__plan *p, const line_scan *a) {
+  const char *in = (const char *)p->in + (a->in_stride < 0 ? 2 : 0);
+  const char *out = (const char *)p->out + (a->out_stride < 0 ? 2 : 0);
+  if ((a->in_stride != 1 && a->in_stride != -1) || (a->out_stride != 1 && a->out_stride != -1))
+    return 0;
+  return a->lines_log2 <= 0 || gpured__dtype_size(p->in_dtype) != 2 ||
+         p->n << a->lines_log2 < SCAN_CHUNK ||
+         (lies_aligned(a, GPURED__IN, in, 1, p->in_dtype, 4) &&
+          lies_aligned(a, GPURED__OUT, out, 1, p->out_dtype, 4));
+}
+
 /* Enough contiguous tiles that every team of the device has its share. */
 static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
   const int size = (int)gpured__dtype_size(p->in_dtype), team = size == 8 ? 2 : 1;
   const int words = p->acc == GPURED__F32 ? 1 : 2; /* of a value; the numbers of struct stream */
-  const int shared = 2 * SCAN_CHUNK * size, most = 28 / size;
+  const int shared = 2 * stream_bytes(size), most = 28 / size;
+  const int turned = !a->flat_in || !a->flat_out;
   const int teams = m->shared / shared < most ? m->shared / shared : most;
   const int64_t tiles = p->n > SCAN_CHUNK
                             ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
                             : gpured__ceil_div(p->outputs, (int64_t)1 << a->lines_log2);
   if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS)
     return 0;
-  if (p->in_dtype != p->out_dtype || !a->flat_in || !a->flat_out) return 0;
+  if (p->in_dtype != p->out_dtype || (turned && !can_turn(p, a))) return 0;
   if (teams * 2 < most || tiles < (int64_t)m->processors * most) return 0;
-  s->kernel = stream_kernel_of(p->acc, kind, p->in_dtype);
+  s->kernel = stream_kernel_of(p->acc, kind, p->in_dtype, turned);
   if (!s->kernel) return 0;
   s->shared = (size_t)teams * (size_t)shared;
   a->chunks = 1;
@@ -6108,6 +6443,8 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     choose_long_lines(m, a, (int)(16 / size));
   else
     choose_short_lines(m, a, (int)(16 / size));
+  a->aligned_in = lies_aligned(a, GPURED__IN, p->in, a->in_stride, p->in_dtype, 16);
+  a->aligned_out = lies_aligned(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype, 16);
   a->flat_in = lies_flat(a, GPURED__IN, p->in, a->in_stride, p->in_dtype);
   a->flat_out = lies_flat(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype);
   a->same_in = a->in_stride == 1 && is_own_type(p->acc, kind, p->in_dtype);
