@@ -9427,6 +9427,66 @@ static __global__ void __launch_bounds__(THREADS)
   if (lane == 0) v.out[item * v.pad + at] = x;
 }
 
+/* ---- Operands that bulk copies cannot read ---- */
+/*
+ * Those want rows, items and the whole at multiples of 16 bytes. What lies otherwise is copied to
+ * where it does, which for products of any size is little beside reading element by element.
+ */
+struct tensor_source {
+  const char *data, *end; /* end: behind its last element */
+  uint4 *to;
+  int64_t rows, all_rows, length, pitch; /* of an item; elements of a row; vectors of a copy */
+  int64_t row_stride, stride;            /* in elements */
+  int beside_log2, axes;                 /* threads of a row: 2^this; of the batch */
+  int64_t n[GPURED_MAX_NDIM], item_stride[GPURED_MAX_NDIM]; /* the innermost axis first */
+};
+struct tensor_packing {
+  tensor_source operand[2];
+  int64_t blocks[2];
+};
+
+/* Elements 8 v to 8 v + 7 of a row that begins at `from`. What lies behind its end does not matter,
+ * but nothing is read behind the operand's. */
+GPURED__DEV uint4 packed_vector(const tensor_source &o, const char *from, int64_t v) {
+  const char *at = from + v * 16 * o.stride, *border = border_before(at);
+  __align__(16) uint32_t word[8], q[4];
+  if (o.stride == 1 && o.end - border >= 32) {
+    const int words = (int)((uintptr_t)at & 15) / 4, half = (int)((uintptr_t)at & 2) * 8;
+    *(uint4 *)word = *(const uint4 *)border;
+    *(uint4 *)(word + 4) = *(const uint4 *)(border + 16);
+#pragma unroll
+    for (int i = 0; i < 6; ++i) word[i] = words & 2 ? word[i + 2] : word[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) word[i] = words & 1 ? word[i + 1] : word[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) q[i] = __funnelshift_r(word[i], word[i + 1], (unsigned)half);
+  } else {
+    uint16_t x[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      x[i] = v * 8 + i < o.length ? *(const uint16_t *)(at + i * 2 * o.stride) : (uint16_t)0;
+    memcpy(q, x, 16);
+  }
+  return *(uint4 *)q;
+}
+
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS)
+    tensor_pack(const __grid_constant__ tensor_packing k) {
+  const int which = (int64_t)blockIdx.x >= k.blocks[0];
+  const tensor_source &o = k.operand[which];
+  const int64_t step = k.blocks[which] * (THREADS >> o.beside_log2);
+  const int64_t block = (int64_t)blockIdx.x - (which ? k.blocks[0] : 0);
+  const int beside = 1 << o.beside_log2, lane = (int)threadIdx.x & (beside - 1);
+  int64_t row = block * (THREADS >> o.beside_log2) + ((int)threadIdx.x >> o.beside_log2);
+  for (; row < o.all_rows; row += step) {
+    int64_t item = row / o.rows, offset = (row - item * o.rows) * o.row_stride;
+    for (int i = 0; i < o.axes; item /= o.n[i], ++i) offset += item % o.n[i] * o.item_stride[i];
+    for (int64_t v = lane; v < o.pitch; v += beside)
+      o.to[row * o.pitch + v] = packed_vector(o, o.data + offset * 2, v);
+  }
+}
+
 /* ---- The host ---- */
 
 struct tensor_launch {
@@ -9435,6 +9495,10 @@ struct tensor_launch {
   int kind, tile, kept, threads,
       blocks; /* tile: of the reduced axis; blocks: on a multiprocessor */
   size_t shared, workspace, row_bias, column_bias;
+  int packs; /* bits: operands that are packed; then the plan and where they lie */
+  gpured__gemm_plan packed;
+  tensor_packing packing;
+  size_t pack_at[2];
 };
 
 template <int BN>
@@ -9553,14 +9617,19 @@ static int tensor_operand_of(const gpured__gemm_plan *p, int which, int64_t alon
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+static int tensor_left(const gpured__gemm_plan *p, tensor_launch *t, CUtensorMap *map) {
+  const int64_t *s = p->left.strides + p->left.ndim - 2;
+  return tensor_operand_of(p, GPURED__LEFT, p->rows, s[0], s[1], t->tile / t->j.cluster,
+                           p->left.data, &t->j.left, map);
+}
+static int tensor_right(const gpured__gemm_plan *p, tensor_launch *t, CUtensorMap *map) {
+  const int64_t *s = p->right.strides + p->right.ndim - 2;
+  return tensor_operand_of(p, GPURED__RIGHT, p->columns, s[1], s[0], t->kept, p->right.data,
+                           &t->j.right, map);
+}
 static int tensor_operands(const gpured__gemm_plan *p, tensor_launch *t, int query) {
-  const int64_t *ls = p->left.strides + p->left.ndim - 2,
-                *rs = p->right.strides + p->right.ndim - 2;
-  tensor_job *j = &t->j;
-  return tensor_operand_of(p, GPURED__LEFT, p->rows, ls[0], ls[1], t->tile / j->cluster,
-                           p->left.data, &j->left, query ? NULL : &j->left_map) &&
-         tensor_operand_of(p, GPURED__RIGHT, p->columns, rs[1], rs[0], t->kept, p->right.data,
-                           &j->right, query ? NULL : &j->right_map);
+  return tensor_left(p, t, query ? NULL : &t->j.left_map) &&
+         tensor_right(p, t, query ? NULL : &t->j.right_map);
 }
 
 /* The same for mma.sync, which takes everything. */
@@ -9788,7 +9857,72 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
   return tensor_lay_out(p, t);
 }
 
-/* Does this call run on tensor cores? Then t says how. A query gets what is enough for both ways,
+/* An operand of the plan as a copy whose rows begin at 16 bytes; its bytes. */
+static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
+  gpured_tensor *x = which == GPURED__LEFT ? &p->left : &p->right;
+  int64_t *s = x->strides + x->ndim - 2, *along = s + (which == GPURED__RIGHT);
+  int64_t *depth = s + (which == GPURED__LEFT), far = 0, items = 1;
+  const int64_t n = which == GPURED__LEFT ? p->rows : p->columns;
+  const int across = n > 1 && (p->depth == 1 || llabs(*along) < llabs(*depth));
+  memset(o, 0, sizeof *o);
+  o->data = (const char *)x->data;
+  o->rows = across ? p->depth : n;
+  o->length = across ? n : p->depth;
+  o->row_stride = across ? *depth : *along;
+  o->stride = across ? *along : *depth;
+  o->pitch = gpured__ceil_div(o->length, 8);
+  o->beside_log2 = log2_up(o->pitch < 32 ? o->pitch : 32);
+  if (o->row_stride > 0) far += o->row_stride * (o->rows - 1);
+  if (o->stride > 0) far += o->stride * (o->length - 1);
+  *(across ? depth : along) = o->pitch * 8;
+  *(across ? along : depth) = 1;
+  x->data = NULL;
+  for (int i = p->batch_count - 1; i >= 0; --i) {
+    int64_t *stride = &p->batch[i].stride[which];
+    if (p->batch[i].n == 1 || *stride == 0) continue;
+    if (*stride > 0) far += *stride * (p->batch[i].n - 1);
+    o->n[o->axes] = p->batch[i].n;
+    o->item_stride[o->axes++] = *stride;
+    *stride = items * o->rows * o->pitch * 8;
+    items *= p->batch[i].n;
+  }
+  o->all_rows = items * o->rows;
+  o->end = (const char *)((uintptr_t)o->data + (uintptr_t)(far + 1) * 2);
+  return 16 * (double)o->all_rows * (double)o->pitch;
+}
+
+/* The launch with wgmma on copies of the operands that need one. Queries know strides alone, so in
+ * a workspace of the caller's there is no room for what only begins in the wrong place. */
+static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
+                              const gpured__call *call, tensor_launch *t) {
+  const int given = call->device != GPURED_CPU && call->o.workspace;
+  gpured__gemm_plan packed = *p;
+  tensor_packing k;
+  double bytes[2] = {0, 0}, total;
+  int packs = 0;
+  memset(&k, 0, sizeof k);
+  for (int i = 0; i < 2; ++i) {
+    const gpured_tensor *x = i ? &p->right : &p->left;
+    const int displaced = !call->query && (uintptr_t)x->data % 16;
+    if (!(i ? tensor_right(p, t, NULL) : tensor_left(p, t, NULL))) packs |= 1 << i;
+    if (displaced && !(packs >> i & 1) && given) return 0;
+    if (displaced) packs |= 1 << i;
+    if (packs >> i & 1)
+      bytes[i] = pack_operand(&packed, i ? GPURED__RIGHT : GPURED__LEFT, &k.operand[i]);
+    k.blocks[i] = gpured__ceil_div(k.operand[i].all_rows, 256 >> k.operand[i].beside_log2);
+    if (k.blocks[i] > (int64_t)m->processors * 16) k.blocks[i] = (int64_t)m->processors * 16;
+  }
+  if (!packs || !tensor_plan(m, &packed, 1, 1, t)) return 0;
+  t->packs = packs;
+  t->packed = packed;
+  t->packing = k;
+  total = (double)t->workspace;
+  for (int i = 0; i < 2; ++i) t->pack_at[i] = tensor_room(&total, bytes[i] / 4);
+  t->workspace = (size_t)total;
+  return total < (double)(SIZE_MAX / 4);
+}
+
+/* Does this call run on tensor cores? Then t says how. A query gets what is enough for all ways,
  * since addresses, which are not known then, decide between them. */
 static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpured__call *call,
                          tensor_launch *t) {
@@ -9798,7 +9932,7 @@ static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpu
   if (!p->needs_product || p->rows == 0 || p->columns == 0 || p->depth == 0 || p->batches == 0)
     return 0;
   if (m->major < 8) return 0;
-  if (has_wgmma(m) && tensor_plan(m, p, call->query, 1, t)) {
+  if (has_wgmma(m) && (tensor_plan(m, p, call->query, 1, t) || tensor_plan_packed(m, p, call, t))) {
     if (!call->query) return 1;
     bytes = t->workspace;
   }
@@ -9855,6 +9989,18 @@ static gpured_status run_vectors(const machine *m, const gpured__gemm_plan *p, t
   return st;
 }
 
+static gpured_status run_packing(const machine *m, tensor_launch *t, char *memory) {
+  void *arguments[] = {&t->packing};
+  for (int i = 0; i < 2; ++i) {
+    if (!(t->packs >> i & 1)) continue;
+    (i ? t->packed.right : t->packed.left).data = memory + t->pack_at[i];
+    t->packing.operand[i].to = (uint4 *)(memory + t->pack_at[i]);
+  }
+  if (!tensor_operands(&t->packed, t, 0)) return GPURED_ERR_DEVICE;
+  return launch(m, (const void *)tensor_pack<256>, t->packing.blocks[0] + t->packing.blocks[1], 256,
+                0, arguments);
+}
+
 static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
                                 char *memory) {
   tensor_job *j = &t->j;
@@ -9865,6 +10011,7 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   const int waits = t->tile != HMMA_TILE; /* by itself, for the launch before */
   int64_t blocks;
   gpured_status st = run_vectors(m, p, t, memory);
+  if (st == GPURED_OK && t->packs) st = run_packing(m, t, memory);
   if (st != GPURED_OK) return st;
   j->partial = (float2 *)memory;
   memset(wanted, 0, sizeof wanted);
@@ -10649,6 +10796,8 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
   gpured_status st;
   if (choose_tensor(m, p, call, &tensor)) {
     st = take(call, m, tensor.workspace, &s);
+    if (st == GPURED_ERR_ALLOC && tensor.packs && tensor_plan(m, p, 0, 0, &tensor))
+      st = take(call, m, tensor.workspace, &s); /* no room for copies */
     if (st != GPURED_OK) return st;
     return give_back(call, m, &s, run_tensor(m, p, &tensor, s.start));
   }
