@@ -394,7 +394,15 @@ static const scan_row scan_rows[] = {
     {"scan f32 rows 2^15x2^15", GPURED_F32, 1, P(15), P(15), 0},
     {"scan f32 rows 2^20x1024", GPURED_F32, 1, P(20), 1024, 0},
     {"scan f32 cols 2^15x2^15", GPURED_F32, 0, P(15), P(15), 0},
+    {"scan f32 reverse rows 2^20x1024", GPURED_F32, 1, P(20), 1024, GPURED_SCAN_REVERSE},
+    {"scan f32 rows 2^20x1000", GPURED_F32, 1, P(20), 1000, 0},
+    {"scan f32 rows 10^7x100", GPURED_F32, 1, 10000000, 100, 0},
     {"scan f32 rows 2^20x1001", GPURED_F32, 1, P(20), 1001, 0},
+    {"scan f32 rows 1000x1000003", GPURED_F32, 1, 1000, 1000003, 0},
+    {"scan f32 exclusive 2^20x1001", GPURED_F32, 1, P(20), 1001, GPURED_SCAN_EXCLUSIVE},
+    {"scan f64 rows 2^19x1001", GPURED_F64, 1, P(19), 1001, 0},
+    {"scan f16 rows 2^20x1000", GPURED_F16, 1, P(20), 1000, 0},
+    {"scan f16 rows 2^20x1001", GPURED_F16, 1, P(20), 1001, 0},
     {"scan f32 cols 2^20x1001", GPURED_F32, 0, P(20), 1001, 0},
 };
 
@@ -678,6 +686,9 @@ static const gemm_row gemm_rows[] = {
     {GPURED_BF16, 0, 0, 256, 256, 128, 64, 3},
     {GPURED_BF16, 0, 0, 4096, 64, 64, 64, 3},
     {GPURED_F16, 0, 1, 4, 2048, 1920, 2048, 3},
+    {GPURED_BF16, 0, 0, 1, 4095, 4095, 4095, 3},
+    {GPURED_BF16, 0, 0, 1, 131072, 1001, 333, 3},
+    {GPURED_BF16, 0, 0, 4096, 63, 63, 63, 3},
     {GPURED_F32, 0, 0, 4, 2048, 1920, 2048, 4},
     {GPURED_F32, 0, 0, 16, 2048, 2048, 2048, 4},
     {GPURED_F32, 0, 0, 1, 8192, 8192, 8192, 4},
@@ -702,6 +713,9 @@ static void gemm_name(const gemm_row *r, int op, char *name, size_t size) {
            r->acc ? " acc f64" : "", r->b_by_columns ? " B by columns" : "");
 }
 
+/* What follows in memory begins at a border. */
+static size_t whole_lines(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
 static void open_gemm(gemm_bench *s, const gemm_row *r) {
   const size_t size = gpured_dtype_size((gpured_dtype)r->dtype);
   gemm_case g = {r->dtype, r->b_by_columns, r->batch, r->m, r->n, r->k};
@@ -712,9 +726,9 @@ static void open_gemm(gemm_bench *s, const gemm_row *r) {
   }
   s->g = g;
   s->acc = r->acc;
-  s->a_bytes = (size_t)(g.batch * g.m * g.k) * size;
-  s->b_bytes = (size_t)(g.batch * g.k * g.n) * size;
-  s->c_bytes = (size_t)(g.batch * g.m * g.n) * size;
+  s->a_bytes = whole_lines((size_t)(g.batch * g.m * g.k) * size);
+  s->b_bytes = whole_lines((size_t)(g.batch * g.k * g.n) * size);
+  s->c_bytes = whole_lines((size_t)(g.batch * g.m * g.n) * size);
   s->turns = turns_for(s->a_bytes + s->b_bytes);
   s->c_turns = std::max((size_t)1, std::min(s->turns, out_bytes / s->c_bytes));
   fill_for_gemm(g.dtype);

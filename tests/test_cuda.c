@@ -148,7 +148,7 @@ static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
 }
 
 static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
-                       int shift, int in_place) {
+                       int shift, int out_shift, int in_place) {
   int64_t shape[2];
   box in, got, want;
   copy din, dout;
@@ -162,14 +162,14 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
   in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(rows + cols));
   got = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
   want = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
-  name = text("scan %s of %s axis %d flags %u shift %d in place %d on the device", op_name(op),
-              describe(&in.t), axis, flags, shift, in_place);
+  name = text("scan %s of %s axis %d flags %u shift %d to %d in place %d on the device",
+              op_name(op), describe(&in.t), axis, flags, shift, out_shift, in_place);
   if (rows * cols > 1000000)
     scan_here(op, &in.t, axis, flags, &want.t);
   else
     oracle_scan((gpured_op)op, &in.t, axis, flags, &want.t, 0);
   din = to_device(&in, shift);
-  dout = to_device(&got, shift);
+  dout = to_device(&got, out_shift);
   nowhere = din.t;
   empty = dout.t;
   nowhere.data = empty.data = NULL;
@@ -209,10 +209,11 @@ static void test_device_scan(gpured_backend backend) {
         int place = (i + j) % 2 && usual_output(ops[k], dtypes[j]) == dtypes[j];
         if (shapes[i][0] * shapes[i][1] > 1000000 && (j + k) % 4 != 0) continue;
         scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)(i + j + k) % 4, 0,
-                   place);
-        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k % 4, 1, 0);
+                   0, place);
+        scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k % 4, 1, 1, 0);
         if (shapes[i][0] > 1)
-          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)j % 4, 0, place);
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)j % 4, 0, 0,
+                     place);
       }
 }
 
@@ -231,13 +232,34 @@ static void test_device_scan_large(gpured_backend backend) {
       for (k = 0; k < COUNT(ops); ++k) {
         if ((j > 0 || k > 0) && (i + 2 * j + k) % 5 != 0) continue;
         scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1,
-                   (i + j) % 2 ? GPURED_SCAN_EXCLUSIVE : 0, 0, (i + k) % 2);
+                   (i + j) % 2 ? GPURED_SCAN_EXCLUSIVE : 0, 0, 0, (i + k) % 2);
         if (j == 0 && k == 0)
           scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 1,
-                     i % 2 ? 0 : GPURED_SCAN_EXCLUSIVE, 0, i % 2);
+                     i % 2 ? 0 : GPURED_SCAN_EXCLUSIVE, 0, 0, i % 2);
         if (shapes[i][0] > 1)
-          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)(i + k) % 4, 0,
+          scan_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 0, (unsigned)(i + k) % 4, 0, 0,
                      k % 2);
+      }
+}
+
+/* As many tiles of lines that fill no whole number of places, begin anywhere, in the input as in the
+ * output, or go backwards. */
+static void test_device_scan_ragged(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{8000, 1001}, {1, 8000003}, {2000, 5003}, {80000, 101},
+                                      {500000, 7},  {8100, 1000}, {8192, 1024}, {4000, 4095}};
+  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_PROD};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_F64, GPURED_BF16,
+                               GPURED_I32, GPURED_I64, GPURED_U32};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < 4; ++k) {
+        const int op = ops[(i + j + k) % 7 == 0 ? 2 : (i + k) % 2];
+        if (j > 2 && (i + j + k) % 3 != 0) continue;
+        scan_there(op, dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k,
+                   (i + 3 * j + k) % 2 ? (j + k) % 9 : 0, (i + j + k) % 9 / 2,
+                   (i + j + k) % 3 == 0 && usual_output(op, dtypes[j]) == dtypes[j]);
       }
 }
 
@@ -782,6 +804,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
+                                {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},

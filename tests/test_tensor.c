@@ -339,7 +339,7 @@ static tensor_case plain_tensor(int dtype, int op, int axis, const int64_t *s) {
 /* ---- the tests ------------------------------------------------------------------------------- */
 
 /* Whole and partial tiles, every layout of the operands (rows of a multiple of 8 elements go by
- * bulk copies, others do not), data with ties. */
+ * bulk copies, others are copied first), data with ties. */
 static void test_tensor_shapes(gpured_backend backend) {
   static const int64_t shapes[][4] = {{1, 256, 128, 64},  {1, 1, 1, 1},       {2, 7, 65, 17},
                                       {3, 63, 129, 65},   {2, 64, 256, 64},   {1, 65, 264, 304},
@@ -447,12 +447,12 @@ static void test_tensor_batch(gpured_backend backend) {
 #define RUN(call) \
   CHECK((call) == cudaSuccess, "%s: %s", #call, cudaGetErrorString(cudaPeekAtLastError()))
 
-/* A copy of a box on the device, and back. */
-static gpured_tensor sent(const box *b, void **memory) {
+/* A copy of a box on the device, `shift` bytes behind a border. */
+static gpured_tensor sent(const box *b, void **memory, size_t shift) {
   gpured_tensor t = b->t;
-  RUN(cudaMalloc(memory, b->bytes));
-  RUN(cudaMemcpy(*memory, b->memory, b->bytes, cudaMemcpyHostToDevice));
-  t.data = (char *)*memory + ((unsigned char *)b->t.data - b->memory);
+  RUN(cudaMalloc(memory, b->bytes + shift));
+  RUN(cudaMemcpy((char *)*memory + shift, b->memory, b->bytes, cudaMemcpyHostToDevice));
+  t.data = (char *)*memory + shift + ((unsigned char *)b->t.data - b->memory);
   t.device = GPURED_CUDA_DEVICE;
   return t;
 }
@@ -478,9 +478,12 @@ static void captured_calls(const gpured_gemm *g, gpured_options *o, void *out, s
   RUN(cudaStreamDestroy(stream));
 }
 
-/* Tensors of the device with the workspace that the query asks for, in a graph that is replayed. */
+/* Tensors of the device with the workspace that the query asks for, in a graph that is replayed;
+ * the last shapes also where they begin beside a border, and without a workspace, which may then
+ * have room for copies of them. */
 static void test_tensor_device(gpured_backend backend) {
-  static const int64_t shapes[][4] = {{2, 520, 200, 128}, {3, 64, 72, 40}, {1, 3000, 130, 16}};
+  static const int64_t shapes[][4] = {{2, 520, 200, 128}, {3, 64, 72, 40},    {1, 3000, 130, 16},
+                                      {2, 521, 203, 129}, {1, 777, 300, 640}, {3, 264, 96, 200}};
   int i, k;
   (void)backend;
   for (i = 0; i < COUNT(shapes); ++i)
@@ -494,9 +497,9 @@ static void test_tensor_device(gpured_backend backend) {
       tensor_data d;
       make_tensor_data(&c, &d);
       make_expected(&c, &d);
-      a = sent(&d.a, &memory[0]);
-      b = sent(&d.b, &memory[1]);
-      d.results[0].out = sent(&d.out[0], &memory[2]);
+      a = sent(&d.a, &memory[0], i > 3 ? 2 : 0);
+      b = sent(&d.b, &memory[1], i > 4 ? 6 : 0);
+      d.results[0].out = sent(&d.out[0], &memory[2], 0);
       g.a = &a;
       g.b = &b;
       g.count = 1;
@@ -505,7 +508,7 @@ static void test_tensor_device(gpured_backend backend) {
       CHECK(gpured_gemm_reduce_ex_workspace(&g, &o, &bytes) == GPURED_OK, "query");
       RUN(cudaMalloc(&space, bytes + 64));
       RUN(cudaMemset(space, 0xcd, bytes + 64));
-      o.workspace = space;
+      o.workspace = i > 2 && k > 1 ? NULL : space;
       o.workspace_bytes = bytes;
       captured_calls(&g, &o, memory[2], d.out[0].bytes);
       RUN(cudaMemcpy(d.out[0].memory, memory[2], d.out[0].bytes, cudaMemcpyDeviceToHost));
