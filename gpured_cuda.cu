@@ -1072,17 +1072,29 @@ GPURED__DEV void copy_16(void *shared, const char *global) {
   *(uint4 *)shared = *(const uint4 *)global;
 #endif
 }
-/* The same under a condition and without a branch, which costs more than the copy. */
-GPURED__DEV void copy_16_if(bool exists, void *shared, const char *global) {
+/* Copies of 16, 8 or 4 bytes under a condition and without a branch, which costs more than the
+ * copy. */
+template <int BYTES>
+GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile(
-      "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(
-          at),
-      "l"(global), "r"((int)exists)
-      : "memory");
+  if (BYTES == 16)
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"((int)go),
+        "r"(at), "l"(global)
+        : "memory");
+  else
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
+        "@p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"((int)go),
+        "r"(at), "l"(global), "n"(BYTES)
+        : "memory");
 #else
-  if (exists) copy_16(shared, global);
+  if (!go) return;
+  if (BYTES == 16) *(uint4 *)shared = *(const uint4 *)global;
+  if (BYTES == 8) *(uint64_t *)shared = *(const uint64_t *)global;
+  if (BYTES == 4) *(uint32_t *)shared = *(const uint32_t *)global;
 #endif
 }
 /* Vectors 0, 32, 64, ... < left of `global` to the places slot(0), slot(32), ... of a tile. There
@@ -1130,20 +1142,6 @@ GPURED__DEV void copy_16_last(void *shared, const char *global) {
                : "memory");
 #else
   copy_16(shared, global);
-#endif
-}
-/* Copies of 8 or 4 bytes under a condition, likewise. */
-template <int BYTES>
-GPURED__DEV void copy_if(bool exists, void *shared, const char *global) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  asm volatile(
-      "{ .reg .pred p; setp.ne.s32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], %2; }" ::"r"(
-          at),
-      "l"(global), "n"(BYTES), "r"((int)exists)
-      : "memory");
-#else
-  if (exists) memcpy(shared, global, BYTES);
 #endif
 }
 /* The same for the first `count` of 16, 8 or 4 bytes; zeros follow them. */
@@ -2368,7 +2366,7 @@ struct column_ring {
     } else {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k)
-        copy_16_if(k < left, to + k * COLS_THREADS * 16, next + k * step);
+        copy_if<16>(k < left, to + k * COLS_THREADS * 16, next + k * step);
     }
     copies_commit();
     next += COLS_ROWS * step;
@@ -3031,8 +3029,8 @@ struct unit_ring {
     if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
-        copy_16_if(k < rows, to + k * (int)blockDim.x * 16,
-                   from + (int64_t)k * GPURED__LANES * c.row_bytes);
+        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16,
+                    from + (int64_t)k * GPURED__LANES * c.row_bytes);
     else
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k)
@@ -3304,7 +3302,7 @@ struct short_strip {
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i)
         if (!TURNED) {
-          copy_16_if(r + i * HIGH < left, to + (r + i * HIGH) * BYTES, from + i * step);
+          copy_if<16>(r + i * HIGH < left, to + (r + i * HIGH) * BYTES, from + i * step);
         } else if (r + i * HIGH < left) {
           const char *at = border_before(from + i * step);
           if (at < from + i * step + right) copy_before(to + (r + i * HIGH) * BYTES, at, j.end);
@@ -3427,9 +3425,8 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones that begin and end at 16 bytes, where there are
- * enough of them, and lines that lie side by side have kernels of their own, at the end of this
- * section.
+ * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines that lie
+ * side by side have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
@@ -6614,31 +6611,6 @@ GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
 }
 
 /* ---- Slices of an operand ---- */
-
-/* An asynchronous copy, where `go`. */
-template <int BYTES>
-GPURED__DEV void copy_if(bool go, void *shared, const char *global) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  if (BYTES == 16)
-    asm volatile(
-        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
-        "@p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"((int)go),
-        "r"(at), "l"(global)
-        : "memory");
-  else
-    asm volatile(
-        "{ .reg .pred p; setp.ne.s32 p, %0, 0;\n"
-        "@p cp.async.ca.shared.global [%1], [%2], %3; }" ::"r"((int)go),
-        "r"(at), "l"(global), "n"(BYTES)
-        : "memory");
-#else
-  if (!go) return;
-  if (BYTES == 16) *(uint4 *)shared = *(const uint4 *)global;
-  if (BYTES == 8) *(uint64_t *)shared = *(const uint64_t *)global;
-  if (BYTES == 4) *(uint32_t *)shared = *(const uint32_t *)global;
-#endif
-}
 
 /*
  * A thread's share of the slices of one operand: W rows (or columns) by BK steps, one element or
