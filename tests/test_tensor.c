@@ -508,8 +508,10 @@ static void test_tensor_device(gpured_backend backend) {
       CHECK(gpured_gemm_reduce_ex_workspace(&g, &o, &bytes) == GPURED_OK, "query");
       RUN(cudaMalloc(&space, bytes + 64));
       RUN(cudaMemset(space, 0xcd, bytes + 64));
-      o.workspace = i > 2 && k > 1 ? NULL : space;
-      o.workspace_bytes = bytes;
+      if (i < 3 || k < 2) {
+        o.workspace = space;
+        o.workspace_bytes = bytes;
+      }
       captured_calls(&g, &o, memory[2], d.out[0].bytes);
       RUN(cudaMemcpy(d.out[0].memory, memory[2], d.out[0].bytes, cudaMemcpyDeviceToHost));
       d.results[0].out = d.out[0].t;
