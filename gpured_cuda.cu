@@ -1144,22 +1144,6 @@ GPURED__DEV void copy_16_last(void *shared, const char *global) {
   copy_16(shared, global);
 #endif
 }
-/* The same for the first `count` of 16, 8 or 4 bytes; zeros follow them. */
-template <int BYTES>
-GPURED__DEV void copy_first(void *shared, const char *global, int count) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned at = (unsigned)__cvta_generic_to_shared(shared);
-  if (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(count)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(global), "n"(BYTES),
-                 "r"(count)
-                 : "memory");
-#else
-  for (int i = 0; i < BYTES; ++i) ((char *)shared)[i] = (char)(i < count ? global[i] : 0);
-#endif
-}
 /* Has the second cache read memory that will soon be copied: a multiple of 16 bytes. */
 GPURED__DEV void copy_later(const char *global, unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -3425,8 +3409,8 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines that lie
- * side by side have kernels of their own, at the end of this section.
+ * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines side by
+ * side have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
@@ -4362,32 +4346,36 @@ struct stream_lines {
   }
 };
 
-/* Pairs of elements as they lie in memory. A line that begins with half of one may need one more
- * than half its slots. */
-template <int PART>
-GPURED__DEV void stream_copy_pairs(const stream_lines<2> &l, int first, char *to) {
-  const auto copy = [&](int where, char *pair, int x, int left, int odd) {
-    const int half = l.back ? odd && x == 0 : left == 1;
-    copy_first<4>(to + where, pair, left > 0 ? (half ? 2 : 4) : 0);
+/* A warp's part of a tile in copies of UNIT bytes, which begin at multiples of those: U elements or
+ * what lies in their place beside the line, but nothing behind the input's end, where one copy of
+ * all is cut short. A line of pairs that begins with half of one may need one more than half its
+ * slots. */
+template <int UNIT, int PART, int SIZE>
+GPURED__DEV void stream_copy(const line_scan &a, const stream_lines<SIZE> &l, int first, char *to) {
+  enum { PAIRS = SIZE == 2 && UNIT == 4 };
+  int cut = -1;
+  const auto copy = [&](int where, char *place, int, int left, int) {
+    const bool whole = place + UNIT <= a.j.end;
+    copy_if<UNIT>(left > 0 && whole, to + where, place);
+    if (UNIT > SIZE) cut = left > 0 && !whole ? where : cut;
   };
-  l.template each<PART, 2>(first, copy);
-  if (threadIdx.x % 32 == 0 && l.slots_log2 == 31) l.one<1>(PART * 2, first + PART, copy);
+  l.template each<PART, UNIT / SIZE>(first, copy);
+  if (PAIRS && threadIdx.x % 32 == 0 && l.slots_log2 == 31)
+    l.template one<PAIRS>(PART * SIZE, first + PART, copy);
+  if (UNIT > SIZE && cut >= 0) {
+    const char *from = (const char *)((uintptr_t)(a.j.end - 1) & ~(uintptr_t)(UNIT - 1));
+    for (int i = 0; from + i < a.j.end; ++i) to[cut + i] = from[i];
+  }
 }
 
 template <int A, int D>
 GPURED__DEV void stream_load_turned(const line_scan &a, const tile_map &map, int first, char *to) {
-  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE, PART = stream<A, D>::PART };
+  enum { SIZE = stored<D>::SIZE, PART = stream<A, D>::PART };
   const stream_lines<SIZE> l(a, map, GPURED__IN);
   if (a.aligned_in)
-    l.template each<PART, V>(first, [&](int where, char *place, int, int left, int) {
-      copy_first<16>(to + where, place, max(min(left * SIZE, 16), 0));
-    });
-  else if (SIZE == 2)
-    stream_copy_pairs<PART>(stream_lines<2>(a, map, GPURED__IN), first, to);
+    stream_copy<16, PART>(a, l, first, to);
   else
-    l.template each<PART, 1>(first, [&](int where, char *place, int, int left, int) {
-      copy_if < SIZE<4 ? 4 : SIZE>(left > 0, to + where, place);
-    });
+    stream_copy<SIZE == 2 ? 4 : SIZE, PART>(a, l, first, to);
 }
 
 /* How words make one of two elements in order, in group t of the 32 that begin at `slot`: from a
@@ -9405,7 +9393,7 @@ static __global__ void __launch_bounds__(THREADS)
  * where it does, which for products of any size is little beside reading element by element.
  */
 struct tensor_source {
-  const char *data, *end; /* end: behind its last element */
+  const char *data;
   uint4 *to;
   int64_t rows, all_rows, length, pitch; /* of an item; elements of a row; vectors of a copy */
   int64_t row_stride, stride;            /* in elements */
@@ -9417,12 +9405,11 @@ struct tensor_packing {
   int64_t blocks[2];
 };
 
-/* Elements 8 v to 8 v + 7 of a row that begins at `from`. What lies behind its end does not matter,
- * but nothing is read behind the operand's. */
+/* Elements 8 v to 8 v + 7 of a row that begins at `from`; nothing is read beside the row. */
 GPURED__DEV uint4 packed_vector(const tensor_source &o, const char *from, int64_t v) {
   const char *at = from + v * 16 * o.stride, *border = border_before(at);
   __align__(16) uint32_t word[8], q[4];
-  if (o.stride == 1 && o.end - border >= 32) {
+  if (o.stride == 1 && border >= from && border + 32 <= from + o.length * 2) {
     const int words = (int)((uintptr_t)at & 15) / 4, half = (int)((uintptr_t)at & 2) * 8;
     *(uint4 *)word = *(const uint4 *)border;
     *(uint4 *)(word + 4) = *(const uint4 *)(border + 16);
@@ -9833,7 +9820,7 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
 static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   gpured_tensor *x = which == GPURED__LEFT ? &p->left : &p->right;
   int64_t *s = x->strides + x->ndim - 2, *along = s + (which == GPURED__RIGHT);
-  int64_t *depth = s + (which == GPURED__LEFT), far = 0, items = 1;
+  int64_t *depth = s + (which == GPURED__LEFT), items = 1;
   const int64_t n = which == GPURED__LEFT ? p->rows : p->columns;
   const int across = n > 1 && (p->depth == 1 || llabs(*along) < llabs(*depth));
   memset(o, 0, sizeof *o);
@@ -9844,22 +9831,18 @@ static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   o->stride = across ? *along : *depth;
   o->pitch = gpured__ceil_div(o->length, 8);
   o->beside_log2 = log2_up(o->pitch < 32 ? o->pitch : 32);
-  if (o->row_stride > 0) far += o->row_stride * (o->rows - 1);
-  if (o->stride > 0) far += o->stride * (o->length - 1);
   *(across ? depth : along) = o->pitch * 8;
   *(across ? along : depth) = 1;
   x->data = NULL;
   for (int i = p->batch_count - 1; i >= 0; --i) {
     int64_t *stride = &p->batch[i].stride[which];
     if (p->batch[i].n == 1 || *stride == 0) continue;
-    if (*stride > 0) far += *stride * (p->batch[i].n - 1);
     o->n[o->axes] = p->batch[i].n;
     o->item_stride[o->axes++] = *stride;
     *stride = items * o->rows * o->pitch * 8;
     items *= p->batch[i].n;
   }
   o->all_rows = items * o->rows;
-  o->end = (const char *)((uintptr_t)o->data + (uintptr_t)(far + 1) * 2);
   return 16 * (double)o->all_rows * (double)o->pitch;
 }
 
