@@ -4204,9 +4204,9 @@ static __global__ void __launch_bounds__(SCAN_THREADS,
  */
 enum { STREAM_ROUNDS = 3, STREAM_AHEAD = 8 << 20 };
 
-/* A tile of pairs may begin with half of one. */
-__host__ __device__ constexpr int stream_bytes(int size) {
-  return SCAN_CHUNK * size + (size == 2 ? 16 : 0);
+/* A tile's bytes. One of pairs may begin with half of one. */
+__host__ __device__ constexpr int stream_bytes(int size, bool turned) {
+  return SCAN_CHUNK * size + (turned && size == 2 ? 16 : 0);
 }
 
 template <int A, int D>
@@ -4214,7 +4214,6 @@ struct stream {
   typedef typename acc<A>::T T;
   enum { SIZE = stored<D>::SIZE, WORDS = sizeof(T) / 4, KEEPS = SIZE == sizeof(T) };
   enum { TEAM = SIZE == 8 ? 2 : 1, TEAMS = 28 / SIZE, WARPS = TEAM * TEAMS };
-  enum { TILE = stream_bytes(SIZE), SHARED = 2 * TILE };          /* bytes; SHARED: a team's */
   enum { PART = SCAN_CHUNK / TEAM, PART_BYTES = PART * SIZE };    /* of a tile: a warp's */
   enum { GROUPS = PART / GPURED__LANES / 32, ASKS = GROUPS - 3 }; /* of a thread; stream_ticket */
 };
@@ -4355,7 +4354,7 @@ GPURED__DEV void stream_copy(const line_scan &a, const stream_lines<SIZE> &l, in
   enum { PAIRS = SIZE == 2 && UNIT == 4 };
   int cut = -1;
   const auto copy = [&](int where, char *place, int, int left, int) {
-    const bool whole = place + UNIT <= a.j.end;
+    const bool whole = UNIT == SIZE || place + UNIT <= a.j.end;
     copy_if<UNIT>(left > 0 && whole, to + where, place);
     if (UNIT > SIZE) cut = left > 0 && !whole ? where : cut;
   };
@@ -4998,6 +4997,7 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
     scan_stream(const line_scan a) {
   typedef typename acc<A>::T T;
   typedef stream<A, D> form;
+  enum { TILE = stream_bytes(form::SIZE, TURNED) };
   extern __shared__ __align__(128) char space[];
   __shared__ stream_team<T> teams[form::TEAM > 1 ? form::TEAMS : 1];
   const int wi = (int)threadIdx.x / 32, team = wi / form::TEAM;
@@ -5006,7 +5006,7 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   const bool asks = threadIdx.x % (form::TEAM * 32) == 0;
   const unsigned tiles = (unsigned)a.tiles;
   stream_team<T> *meeting = &teams[form::TEAM > 1 ? team : 0];
-  char *now = space + team * form::SHARED + first * form::SIZE, *other = now + form::TILE;
+  char *now = space + team * 2 * TILE + first * form::SIZE, *other = now + TILE;
   bool waits = false; /* a tile in `other` */
   stream_tile<A, D> here, there;
   stream_back<T> back;
@@ -6339,8 +6339,8 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   line_scan *a = &s->a;
   const int size = (int)gpured__dtype_size(p->in_dtype), team = size == 8 ? 2 : 1;
   const int words = p->acc == GPURED__F32 ? 1 : 2; /* of a value; the numbers of struct stream */
-  const int shared = 2 * stream_bytes(size), most = 28 / size;
   const int turned = !a->flat_in || !a->flat_out;
+  const int shared = 2 * stream_bytes(size, turned), most = 28 / size;
   const int teams = m->shared / shared < most ? m->shared / shared : most;
   const int64_t tiles = p->n > SCAN_CHUNK
                             ? gpured__ceil_div(p->n, SCAN_CHUNK) * p->outputs
