@@ -6528,14 +6528,15 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
 /* ============================================================================================== */
 /*
  * A block of threads owns a tile of the product: 128 rows, which are one block of the order, or 64
- * where no item has more (the others are absent, and add -0), by W columns.
+ * or 16 where no item has more (the others are absent, and add -0), by W columns.
  * Slices of BK steps of k of both operands pass through a ring in shared memory, [k][across],
  * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or
  * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
  * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
- * and not looked at.
- *   A finished tile is reduced where it is, in registers, if all of its rows exist and no product
- * is stored. Otherwise, and for integers, it passes through shared memory, one column of each
+ * and not looked at. Where the work is little, smaller tiles (down to 128 rows by 16 columns, 64 by
+ * 16, 16 by 64) keep more multiprocessors busy; which tile it is changes no bit.
+ *   A finished tile is reduced where it is, in registers, if no product is stored and all of its
+ * rows exist, which small tiles do not ask for. Otherwise, and for integers, it passes through shared memory, one column of each
  * thread at a time (a strip), 16 threads to each, where everything that docs/ORDER.md section 7
  * knows is a few steps. Several results cost one pass. Each tile leaves one partial a column and
  * result, which section 10 and the kernels of section 13 combine; where an item is one block, it
@@ -6726,33 +6727,37 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
 /*
  * One fma for each thread, element and step. A thread has 8 rows (4 neighbours twice) by TN columns
  * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
- * different vectors.
+ * different vectors. ROW_LANES lanes of a warp are one below the other, 8 or, for few rows, 2.
  */
-template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4>
+template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4,
+          int ROW_LANES = 8>
 struct fma_engine {
   typedef typename acc<A>::T T;
   typedef T S;
-  enum { W = 4 * TN * COLUMN_WARPS, ROW_WARPS = ROW_WARPS_, ROWS = 64 * ROW_WARPS };
-  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = 4 * COLUMN_WARPS };
+  enum { BESIDE = 32 / ROW_LANES, W = BESIDE * TN * COLUMN_WARPS };
+  enum { ROW_WARPS = ROW_WARPS_, ROWS = 8 * ROW_LANES * ROW_WARPS };
+  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = BESIDE * COLUMN_WARPS };
   enum { BK = BK_, STEPS = BK, AHEAD = AHEAD_, COLUMNS = TN, STAGES = STAGES_ };
-  enum { PAD = 4, STRIP = sizeof(T) == 4 ? 144 : 132 };
+  enum { PAD = 4, STRIP = sizeof(T) == 4 ? (ROWS + 31) / 32 * 32 + 16 : ROWS + 4 };
   /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows
    * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
-  enum { QUICK = A != GPURED__U64, AT_ONCE = COLUMNS * ROW_WARPS / 2 };
-  enum { LATE = 1, FIRST_XOR = 8, HOLD = 1 };
+  enum { QUICK = A != GPURED__U64, AT_ONCE = ROW_LANES == 8 ? COLUMNS * ROW_WARPS / 2 : 2 };
+  enum { LATE = 1, FIRST_XOR = ROW_LANES, LANES = ROW_LANES, HOLD = 1 };
+  enum { PARTIAL = THREADS <= 128, PARTLY = 0 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
   GPURED__DEV int row() {
-    return (int)threadIdx.x / 32 % ROW_WARPS * 32 + ((int)threadIdx.x >> 1 & 7) * 4;
+    return (int)threadIdx.x / 32 % ROW_WARPS * (4 * ROW_LANES) +
+           ((int)threadIdx.x >> 1 & (ROW_LANES - 1)) * 4;
   }
   GPURED__DEV int row_slot(int i) { return i / 4 * (ROWS / 2) + i % 4; }
   /* A thread's columns begin in one of PLACES. */
   GPURED__DEV int place() {
-    return (int)threadIdx.x / (32 * ROW_WARPS) * 4 + ((int)threadIdx.x >> 4 & 1) * 2 +
-           (int)threadIdx.x % 2;
+    return (int)threadIdx.x / (32 * ROW_WARPS) * BESIDE +
+           (int)threadIdx.x % 32 / (2 * ROW_LANES) * 2 + (int)threadIdx.x % 2;
   }
   GPURED__DEV int column(int place, int j) {
-    return place / 4 * (4 * TN) + place % 4 * 4 + j / 4 * 16 + j % 4;
+    return place / BESIDE * (BESIDE * TN) + place % BESIDE * 4 + j / 4 * (4 * BESIDE) + j % 4;
   }
   __device__ __forceinline__ T &value(int i, int j) { return c[i][j]; }
 
@@ -6770,7 +6775,7 @@ struct fma_engine {
     load_four(&a[which][0], left);
     load_four(&a[which][4], left + ROWS / 2);
 #pragma unroll
-    for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 16 * q);
+    for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 4 * BESIDE * q);
   }
   /* Multiplies what is there for `step`; the operands of `next` come meanwhile. Without AHEAD those
    * of `step` are read first, and other warps fill the time. */
@@ -6840,19 +6845,23 @@ GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
 
 /* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
  * to the unit. What an instruction has read is replaced at once by what comes next. */
-template <class S_>
+template <class S_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4>
 struct mma_engine {
   typedef double T;
   typedef S_ S;
-  enum { P = 2, W = 128, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
-  enum { ROW_WARPS = 2, ROWS = 128, THREADS = 256, PLACES = 16 };
-  enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = 132 };
-  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, HOLD = 0 };
+  enum { P = 2, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
+  enum { ROW_WARPS = ROW_WARPS_, ROWS = 64 * ROW_WARPS, W = 32 * COLUMN_WARPS };
+  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = 4 * COLUMN_WARPS };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = ROWS + 4 };
+  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, LANES = 8, HOLD = 0 };
+  enum { PARTIAL = THREADS <= 128, PARTLY = 0 };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
-  GPURED__DEV int row() { return (int)threadIdx.x / 32 % 2 * 32 + (int)threadIdx.x % 32 / 4; }
-  GPURED__DEV int row_slot(int i) { return i / 4 * 64 + i / 2 % 2 * 16 + i % 2 * 8; }
-  GPURED__DEV int place() { return (int)threadIdx.x / 64 * 4 + (int)threadIdx.x % 4; }
+  GPURED__DEV int row() {
+    return (int)threadIdx.x / 32 % ROW_WARPS * 32 + (int)threadIdx.x % 32 / 4;
+  }
+  GPURED__DEV int row_slot(int i) { return i / 4 * (ROWS / 2) + i / 2 % 2 * 16 + i % 2 * 8; }
+  GPURED__DEV int place() { return (int)threadIdx.x / (32 * ROW_WARPS) * 4 + (int)threadIdx.x % 4; }
   GPURED__DEV int column(int place, int j) {
     return place / 4 * 32 + place % 4 * 2 + j / 2 * 8 + j % 2;
   }
@@ -6878,8 +6887,9 @@ struct mma_engine {
   }
   template <class R>
   __device__ __forceinline__ void load_right(const S *right, int step, int j) {
-    right += (4 * P * step + (int)threadIdx.x % 4) * R::STEP_AT +
-             ((int)threadIdx.x / 64 * 32 + (int)threadIdx.x % 32 / 4 + 8 * j) * R::LINE_AT;
+    right +=
+        (4 * P * step + (int)threadIdx.x % 4) * R::STEP_AT +
+        ((int)threadIdx.x / (32 * ROW_WARPS) * 32 + (int)threadIdx.x % 32 / 4 + 8 * j) * R::LINE_AT;
 #pragma unroll
     for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * R::STEP_AT]);
   }
@@ -7151,8 +7161,8 @@ GPURED__DEV int fold_tile(N *x, char *memory) {
   if (E::ROW_WARPS == 2) halve_warps<K, 2 * C, R, E::THREADS>(x, &slot, (N *)memory);
   if (R == 4 && !LATE) fold_four<K, C>(x);
   halve<K, C, Q, X>(x, &slot);
-  halve<K, (C / 2 > 1 ? C / 2 : 1), Q, X / 2>(x, &slot);
-  halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 4>(x, &slot);
+  if (E::LANES > 2) halve<K, (C / 2 > 1 ? C / 2 : 1), Q, X / 2>(x, &slot);
+  if (E::LANES > 4) halve<K, (C / 4 > 1 ? C / 4 : 1), Q, X / 4>(x, &slot);
   if (LATE) fold_four<K, 1>(x);
   return slot;
 }
@@ -7161,7 +7171,20 @@ GPURED__DEV int fold_tile(N *x, char *memory) {
 template <class E>
 GPURED__DEV bool is_storing() {
   enum { C = E::AT_ONCE / E::ROW_WARPS };
-  return ((int)threadIdx.x & (E::FIRST_XOR / 4 * (8 / C - 1))) == 0;
+  return ((int)threadIdx.x & (2 * E::FIRST_XOR / E::LANES * (E::LANES / C - 1))) == 0;
+}
+
+/* An engine with a tile some of whose rows do not exist; a bit for each of the row slots. */
+template <class E>
+struct partly : E {
+  enum { PARTLY = 1 };
+  unsigned present;
+};
+
+template <class E>
+GPURED__DEV bool is_present(const E &engine, int i) {
+  if constexpr (E::PARTLY) return engine.present >> i & 1;
+  return true;
 }
 
 template <class E>
@@ -7170,7 +7193,8 @@ GPURED__DEV void finish_values(const product &g, const tile_place &here, E &engi
   const int64_t row = here.item * g.rows + here.block * GPURED__GEMM_BLOCK + E::row();
   T rows[8];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) rows[i] = bias_at<T>(g.row_bias, row + E::row_slot(i));
+  for (int i = 0; i < 8; ++i)
+    rows[i] = is_present(engine, i) ? bias_at<T>(g.row_bias, row + E::row_slot(i)) : (T)0;
 #pragma unroll
   for (int j = 0; j < E::COLUMNS; ++j) {
     const int64_t column = here.column + E::column(E::place(), j);
@@ -7189,8 +7213,12 @@ GPURED__DEV T sum_tile(E &engine, int first, int *slot, char *memory, const F &f
 #pragma unroll
   for (int j = 0; j < E::AT_ONCE; ++j)
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      x[4 * j + i] = add(f(engine.value(i, first + j), j), f(engine.value(i + 4, first + j), j));
+    for (int i = 0; i < 4; ++i) {
+      const T above = f(engine.value(i, first + j), j),
+              below = f(engine.value(i + 4, first + j), j);
+      x[4 * j + i] = add(is_present(engine, i) ? above : nothing(T()),
+                         is_present(engine, i + 4) ? below : nothing(T()));
+    }
   *slot = first + fold_tile<K_ADD, E, 4>(x, memory);
   return x[0];
 }
@@ -7214,6 +7242,7 @@ GPURED__DEV T greatest_of_tile(E &engine, int first, int *slot, char *memory, U 
     for (int i = 0; i < 8; ++i) {
       T v = engine.value(i, first + j);
       set_bits(&v, (bits_of(v) & keep) ^ flip);
+      if (!is_present(engine, i)) v = lowest(T());
       x[j] = i == 0 ? v : greater_of(x[j], v);
     }
   }
@@ -7251,7 +7280,7 @@ GPURED__DEV local_arg<T> arg_of_tile(E &engine, int first, int *slot, char *memo
 #pragma unroll
     for (int i = 7; i >= 0; --i) {
       const T v = engine.value(i, first + j);
-      if (equal(v, m[j]) || is_unordered(v)) x[j].i = E::row_slot(i);
+      if (is_present(engine, i) && (equal(v, m[j]) || is_unordered(v))) x[j].i = E::row_slot(i);
     }
     if (x[j].i != INT32_MAX) x[j].i += E::row();
   }
@@ -7310,6 +7339,16 @@ GPURED__DEV void use_whole_tile(const product &g, const tile_place &here, E &eng
 }
 
 template <class E>
+GPURED__DEV void use_partial_tile(const product &g, const tile_place &here, partly<E> &engine,
+                                  char *memory) {
+  const int64_t first = here.block * GPURED__GEMM_BLOCK + E::row();
+  engine.present = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) engine.present |= (unsigned)(first + E::row_slot(i) < g.rows) << i;
+  use_whole_tile(g, here, engine, memory);
+}
+
+template <class E>
 GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine, char *memory) {
   typedef typename E::T T;
   T *strips = (T *)memory;
@@ -7343,7 +7382,8 @@ GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine,
       const T column_bias = bias_at<T>(g.column_bias, here.item * g.columns + (c.exists ? j : 0));
 #pragma unroll
       for (int i = 0; i < COLUMN_ROWS; ++i)
-        c.v[i] = finished(g, strip[which * E::STRIP + my_row(i)], bias[i], column_bias);
+        c.v[i] = finished(g, 16 * i < E::ROWS ? strip[which * E::STRIP + my_row(i)] : (T)0, bias[i],
+                          column_bias);
       if (g.c) store_values(g, c, c_item + j * g.c_column);
 #pragma unroll 1
       for (int r = 0; r < g.count; ++r) {
@@ -7423,7 +7463,7 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     const int64_t count = (g.depth + BK - 1) / BK;
     L left;
     R right;
-    E engine;
+    partly<E> engine;
     left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
                here.block * GPURED__GEMM_BLOCK, g.rows);
     right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
@@ -7469,12 +7509,17 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     }
     copies_wait();
     __syncthreads();
+    char *const memory = (char *)gemm_memory;
     bool done = false;
     if constexpr (E::QUICK) {
       done = !g.c && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
-      if (done) use_whole_tile(g, here, engine, (char *)gemm_memory);
+      if (done) use_whole_tile(g, here, (E &)engine, memory);
     }
-    if (!done) use_strips(g, here, engine, (char *)gemm_memory);
+    if constexpr (E::QUICK && E::PARTIAL) {
+      if (!done && !g.c) use_partial_tile(g, here, engine, memory);
+      done = !g.c;
+    }
+    if (!done) use_strips(g, here, (E &)engine, memory);
     __syncthreads();
   }
 }
@@ -10525,38 +10570,130 @@ static void use_converting(const machine *m, product_launch *l) {
   use_slices<E, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
 }
 
-/* The wide tile reads shared memory less often, the narrow one leaves less of the machine idle. */
-static int prefers_wide(const machine *m, const gpured__gemm_plan *p) {
-  const double rows = (double)gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK) * (double)p->batches;
-  const double wide = rows * (double)gpured__ceil_div(p->columns, 256);
-  const double narrow = rows * (double)gpured__ceil_div(p->columns, 128);
-  const double waves_wide =
-      wide < 1e6 ? (double)gpured__ceil_div((int64_t)wide, m->processors) : wide / m->processors;
-  const double waves_narrow = narrow < 1e6
-                                  ? (double)gpured__ceil_div((int64_t)narrow, 2 * m->processors)
-                                  : narrow / (2 * m->processors);
-  return waves_wide <= waves_narrow * 1.05;
+/* The same for small tiles, whose instances are fewer. */
+template <class E, int RESIDENT>
+static void use_small_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int left = has_vectors(p, &p->left, GPURED__LEFT);
+  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>(m, l);
+  else if (right)
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
+}
+
+template <class E, int RESIDENT>
+static void use_small_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int has_room = RESIDENT * ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
+  const int left_along = has_room && has_deep_vectors(p, &p->left, GPURED__LEFT);
+  if (left_along && has_vectors(p, &p->right, GPURED__RIGHT))
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT>(m, l);
+  else if (left_along && has_deep_vectors(p, &p->right, GPURED__RIGHT))
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, RESIDENT>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
+}
+
+/* Tiles to choose from, and what they cost on an H200: nanoseconds of a step of k, for each of
+ * `resident` tiles that fill a multiprocessor, and for one alone; of a tile's beginning and end;
+ * and of its way through shared memory where rows are missing, if it has to go there. */
+struct tile_cost {
+  int rows, width, resident;
+  double step, alone, ends, strips;
+};
+enum { TILE_WIDE, TILE_HALF, TILE_QUARTER, TILE_LOW, TILE_NARROW, TILE_LOW_NARROW, TILE_FLAT };
+static const tile_cost F32_TILES[] = {
+    {128, 256, 1, 176, 176, 2500, 16000}, {128, 128, 2, 99, 117, 2500, 16000},
+    {128, 64, 3, 50, 58, 2500, 0},        {64, 64, 6, 26, 58, 2500, 0},
+    {128, 16, 5, 23, 36, 2500, 0},        {64, 16, 16, 10.8, 36, 2500, 0},
+    {16, 64, 16, 10.8, 36, 2200, 0}};
+enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW };
+static const tile_cost F64_TILES[] = {{128, 128, 1, 77, 77, 6000, 16000},
+                                      {64, 64, 4, 24, 38, 6000, 0},
+                                      {128, 32, 3, 27, 38, 6000, 0}};
+
+/* Of the tiles that are as high as an item, the one that takes the least time: whole waves of
+ * blocks of threads, and the rest. */
+static int cheapest_tile(const machine *m, const gpured__gemm_plan *p, const tile_cost *tiles,
+                         int count) {
+  const int64_t blocks = gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  double least = 0;
+  int i, best = 0;
+  for (i = 0; i < count; ++i) {
+    const tile_cost *c = tiles + i;
+    const double processors = m->processors, slots = processors * c->resident;
+    const double n =
+        (double)p->batches * (double)blocks * (double)gpured__ceil_div(p->columns, c->width);
+    const double full = floor(n / slots), rest = ceil((n - full * slots) / processors);
+    const double whole = fmax(c->alone, c->resident * c->step),
+                 last = fmax(c->alone, rest * c->step);
+    double ends = c->ends, cost;
+    if (c->rows < GPURED__GEMM_BLOCK && p->rows > c->rows) continue;
+    if (p->rows % GPURED__GEMM_BLOCK) ends += c->strips / (double)blocks;
+    cost = full * ((double)p->depth * whole + ends);
+    if (rest > 0) cost += (double)p->depth * last + ends;
+    if (i > 0 && cost >= least) continue;
+    least = cost;
+    best = i;
+  }
+  return best;
+}
+
+static void choose_f32(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  const int count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
+  switch (cheapest_tile(m, p, F32_TILES, count)) {
+    case TILE_WIDE:
+      use_engine<fma_engine<GPURED__F32, 16, 8, 1, 4>, 1>(m, p, l);
+      break;
+    case TILE_HALF:
+      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, p, l);
+      break;
+    case TILE_QUARTER:
+      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2>, 3>(m, p, l);
+      break;
+    case TILE_LOW:
+      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 1, 2>, 6>(m, p, l);
+      break;
+    case TILE_NARROW:
+      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 4, 2, 1>, 5>(m, p, l);
+      break;
+    case TILE_LOW_NARROW:
+      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1>, 16>(m, p, l);
+      break;
+    default:
+      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1, 2>, 16>(m, p, l);
+  }
+}
+
+/* S: of the operands. */
+template <class S>
+static void choose_f64(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
+  switch (cheapest_tile(m, p, F64_TILES, (int)(sizeof F64_TILES / sizeof *F64_TILES))) {
+    case UNITS_WHOLE:
+      use_units<mma_engine<S>>(m, p, l);
+      break;
+    case UNITS_LOW:
+      use_small_units<mma_engine<S, 1, 2>, 4>(m, p, l);
+      break;
+    default:
+      use_small_units<mma_engine<S, 2, 1>, 3>(m, p, l);
+  }
 }
 
 static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   if (p->acc == GPURED__U64)
     use_converting<fma_engine<GPURED__U64, 4, 8, 1, 4>>(m, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    use_units<mma_engine<double>>(m, p, l);
+    choose_f64<double>(m, p, l);
   else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    use_units<mma_engine<float>>(m, p, l);
+    choose_f64<float>(m, p, l);
   else if (p->acc == GPURED__F64)
     use_converting<mma_engine<double>>(m, l);
   else if (p->left.dtype != GPURED_F32)
     use_converting<fma_engine<GPURED__F32, 8, 8, 1, 4>>(m, l);
-  else if (p->rows <= 64)
-    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 1, 2>, 6>(m, p, l);
-  else if (p->columns <= 64)
-    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2>, 3>(m, p, l);
-  else if (prefers_wide(m, p))
-    use_engine<fma_engine<GPURED__F32, 16, 8, 1, 4>, 1>(m, p, l);
   else
-    use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, p, l);
+    choose_f32(m, p, l);
 }
 
 /* A result in the terms of the kernel. */
