@@ -525,6 +525,7 @@ GPURED__DEV double nothing(double) {
   return __longlong_as_double((long long)0x8000000000000000ull);
 }
 GPURED__DEV uint64_t nothing(uint64_t) { return 0; }
+GPURED__DEV int8_t nothing(int8_t) { return 0; }
 
 /* What an absent lane or subtree is. */
 template <int K, class T>
@@ -6536,11 +6537,11 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  * and not looked at. Where the work is little, smaller tiles (down to 128 rows by 16 columns, 64 by
  * 16, 16 by 64) keep more multiprocessors busy; which tile it is changes no bit.
  *   A finished tile is reduced where it is, in registers, if no product is stored and all of its
- * rows exist, which small tiles do not ask for. Otherwise, and for integers, it passes through shared memory, one column of each
- * thread at a time (a strip), 16 threads to each, where everything that docs/ORDER.md section 7
- * knows is a few steps. Several results cost one pass. Each tile leaves one partial a column and
- * result, which section 10 and the kernels of section 13 combine; where an item is one block, it
- * may be the result itself.
+ * rows exist, which small tiles do not ask for. Otherwise, and for most integers, it goes through
+ * shared memory, one column of each thread at a time (a strip), 16 threads to each, where all that
+ * docs/ORDER.md section 7 knows is a few steps. Several results cost one pass. Each tile leaves one
+ * partial a column and result, which section 10 and the kernels of section 13 combine; where an
+ * item is one block, it may be the result itself.
  */
 enum { GEMM_RASTER = 16 };
 
@@ -6604,10 +6605,11 @@ GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
 /*
  * A thread's share of the slices of one operand: W rows (or columns) by BK steps, one element or
  * vector every LINE_GAP rows and STEP_GAP steps. They go to [BK][W + PAD], or, in vectors along k,
- * which keep their order, to [W][BK + 4]. The slice that is not full is the first one, so that the
- * loop over the others has no branch; its missing steps do nothing wherever they come. Rows that do
- * not exist are not copied. HOLD: distances are kept in registers, which lets the compiler order
- * the fma better; otherwise they are read from the parameters, which leaves more registers.
+ * which keep their order, to [W][BK + 4] (bytes: + 16). The slice that is not full is the first, so
+ * that the loop over the others has no branch; its missing steps do nothing wherever they come.
+ * Rows that do not exist are not copied. HOLD: distances are kept in registers, which lets the
+ * compiler order the fma better; otherwise they are read from the parameters, which leaves more
+ * registers.
  */
 template <class S, int THREADS, int W, int BK, int PAD, int HOW, bool HOLD>
 struct slices {
@@ -6616,7 +6618,7 @@ struct slices {
   enum { STEP_LANES = ALONG ? BK / V : ACROSS ? THREADS / ROW : 8 };
   enum { LINE_LANES = THREADS / STEP_LANES, LINE_GAP = LINE_LANES * (ACROSS ? V : 1) };
   enum { STEP_GAP = STEP_LANES * (ALONG ? V : 1), LINES = W / LINE_GAP, DEEP = BK / STEP_GAP };
-  enum { STEP_AT = ALONG ? 1 : W + PAD, LINE_AT = ALONG ? BK + 4 : 1 };
+  enum { STEP_AT = ALONG ? 1 : W + PAD, LINE_AT = ALONG ? BK + (sizeof(S) == 1 ? 16 : 4) : 1 };
   enum { SIZE = ALONG ? W * LINE_AT : BK * STEP_AT };
   enum { SHARE = LINES * DEEP, CONVERTS = HOW == SLICE_CONVERT };
   const char *at; /* this thread's first element in the next slice */
@@ -6661,7 +6663,7 @@ struct slices {
         if (k + STEP_GAP * d >= have) {
           for (int v = 0; v < V; ++v) place[v] = absent;
         } else if (mask >> e & 1) {
-          if (HOW == SLICE_CONVERT)
+          if constexpr (HOW == SLICE_CONVERT)
             *place = load_any<S>(from, 0, o.dtype);
           else
             copy_if<V * sizeof(S)>(true, place, from);
@@ -6743,7 +6745,7 @@ struct fma_engine {
    * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
   enum { QUICK = A != GPURED__U64, AT_ONCE = ROW_LANES == 8 ? COLUMNS * ROW_WARPS / 2 : 2 };
   enum { LATE = 1, FIRST_XOR = ROW_LANES, LANES = ROW_LANES, HOLD = 1 };
-  enum { PARTIAL = THREADS <= 128, PARTLY = 0 };
+  enum { PARTIAL = THREADS <= 128, PARTLY = 0, REAL = A != GPURED__U64 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
   GPURED__DEV int row() {
@@ -6843,19 +6845,12 @@ GPURED__DEV void multiply_f64(double *c, const double *a, const double *b) {
 #endif
 }
 
-/* The fp64 units: a warp has 64 rows by 32 columns. S: double, or float that is widened on its way
- * to the unit. What an instruction has read is replaced at once by what comes next. */
-template <class S_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4>
-struct mma_engine {
-  typedef double T;
-  typedef S_ S;
-  enum { P = 2, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, COLUMNS = 8, STAGES = 3 };
-  enum { ROW_WARPS = ROW_WARPS_, ROWS = 64 * ROW_WARPS, W = 32 * COLUMN_WARPS };
-  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = 4 * COLUMN_WARPS };
-  enum { PAD = sizeof(S) == 8 ? 4 : 8, STRIP = ROWS + 4 };
-  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, LANES = 8, HOLD = 0 };
-  enum { PARTIAL = THREADS <= 128, PARTLY = 0 };
-  double c[4][4][4], a[4][2 * P], b[4][P];
+/* Where a matrix instruction of 16 rows by 8 columns leaves its sums; a warp has 64 by 32. */
+template <int ROW_WARPS_, int COLUMN_WARPS>
+struct units_layout {
+  enum { ROW_WARPS = ROW_WARPS_, ROWS = 64 * ROW_WARPS, W = 32 * COLUMN_WARPS, COLUMNS = 8 };
+  enum { THREADS = 32 * ROW_WARPS * COLUMN_WARPS, PLACES = 4 * COLUMN_WARPS, STRIP = ROWS + 4 };
+  enum { QUICK = 1, AT_ONCE = 4, LATE = 0, FIRST_XOR = 16, LANES = 8, PARTLY = 0 };
 
   GPURED__DEV int row() {
     return (int)threadIdx.x / 32 % ROW_WARPS * 32 + (int)threadIdx.x % 32 / 4;
@@ -6865,6 +6860,23 @@ struct mma_engine {
   GPURED__DEV int column(int place, int j) {
     return place / 4 * 32 + place % 4 * 2 + j / 2 * 8 + j % 2;
   }
+  /* The first of the columns that this lane hands to an instruction, 8 apart. */
+  GPURED__DEV int operand_column() {
+    return (int)threadIdx.x / (32 * ROW_WARPS) * 32 + (int)threadIdx.x % 32 / 4;
+  }
+};
+
+/* The fp64 units. S: double, or float that is widened on its way to the unit. What an instruction
+ * has read is replaced at once by what comes next. */
+template <class S_, int ROW_WARPS = 2, int COLUMN_WARPS = 4>
+struct mma_engine : units_layout<ROW_WARPS, COLUMN_WARPS> {
+  typedef units_layout<ROW_WARPS, COLUMN_WARPS> layout;
+  typedef double T;
+  typedef S_ S;
+  enum { P = 2, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, STAGES = 3 };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8, HOLD = 0, REAL = 1, PARTIAL = layout::THREADS <= 128 };
+  double c[4][4][4], a[4][2 * P], b[4][P];
+
   __device__ __forceinline__ double &value(int i, int j) {
     return c[i / 2][j / 2][i % 2 * 2 + j % 2];
   }
@@ -6877,8 +6889,8 @@ struct mma_engine {
   GPURED__DEV double widened(float x) { return wide(x); }
   template <class L>
   __device__ __forceinline__ void load_left(const S *left, int step, int i) {
-    left +=
-        (4 * P * step + (int)threadIdx.x % 4) * L::STEP_AT + (row() + row_slot(2 * i)) * L::LINE_AT;
+    left += (4 * P * step + (int)threadIdx.x % 4) * L::STEP_AT +
+            (layout::row() + layout::row_slot(2 * i)) * L::LINE_AT;
 #pragma unroll
     for (int p = 0; p < P; ++p) {
       a[i][2 * p] = widened(left[4 * p * L::STEP_AT]);
@@ -6887,9 +6899,8 @@ struct mma_engine {
   }
   template <class R>
   __device__ __forceinline__ void load_right(const S *right, int step, int j) {
-    right +=
-        (4 * P * step + (int)threadIdx.x % 4) * R::STEP_AT +
-        ((int)threadIdx.x / (32 * ROW_WARPS) * 32 + (int)threadIdx.x % 32 / 4 + 8 * j) * R::LINE_AT;
+    right += (4 * P * step + (int)threadIdx.x % 4) * R::STEP_AT +
+             (layout::operand_column() + 8 * j) * R::LINE_AT;
 #pragma unroll
     for (int p = 0; p < P; ++p) b[j][p] = widened(right[4 * p * R::STEP_AT]);
   }
@@ -6911,6 +6922,83 @@ struct mma_engine {
         if (i == 3) load_right<R>(right, next, j);
       }
       load_left<L>(left, next, i);
+    }
+  }
+};
+
+/*
+ * c += a b for 16 rows, 8 columns and 32 steps of bytes, modulo 2^32. In lane 4g + t: a[0] (row g,
+ * steps 4t ... 4t + 3), a[1] (row g + 8), a[2], a[3] (the same, 16 steps on), b[0] (column g), b[1]
+ * (16 steps on); c as above.
+ */
+template <bool SIGNED>
+GPURED__DEV void multiply_bytes(int *c, const uint32_t *a, const uint32_t *b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if (SIGNED)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+#pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    int *sum = c + q % 2 * 2;
+    if (SIGNED)
+      asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+          : "+r"(sum[0]), "+r"(sum[1])
+          : "r"(a[q]), "r"(b[q / 2]));
+    else
+      asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+          : "+r"(sum[0]), "+r"(sum[1])
+          : "r"(a[q]), "r"(b[q / 2]));
+  }
+#endif
+}
+
+/* Bytes along k on tensor cores. Sums of integers have one value in any order; those of so few
+ * steps that 32 bits hold them are widened at the end. */
+template <bool SIGNED>
+struct byte_engine : units_layout<2, 4> {
+  typedef uint64_t T;
+  typedef int8_t S;
+  enum { BK = 64, STEPS = BK / 32, AHEAD = 0, STAGES = 4, PAD = 0, HOLD = 1, REAL = 0 };
+  enum { PARTIAL = 1, MOST_STEPS = SIGNED ? INT32_MAX >> 14 : (int)(UINT32_MAX / (255 * 255)) };
+  int c[4][4][4];
+
+  __device__ __forceinline__ uint64_t value(int i, int j) const {
+    const int x = c[i / 2][j / 2][i % 2 * 2 + j % 2];
+    return SIGNED ? (uint64_t)(int64_t)x : (uint64_t)(uint32_t)x;
+  }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) c[i / 16][i / 4 % 4][i % 4] = 0;
+  }
+  template <class L, class R>
+  __device__ __forceinline__ void load(const S *, const S *, int) {}
+  template <class L, class R>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int) {
+    const int at = 32 * step + (int)threadIdx.x % 4 * 4;
+    uint32_t b[4][2];
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int q = 0; q < 2; ++q)
+        b[j][q] =
+            *(const uint32_t *)(right + (operand_column() + 8 * j) * R::LINE_AT + at + 16 * q);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const S *from = left + (row() + row_slot(2 * i)) * L::LINE_AT + at;
+      uint32_t a[4];
+#pragma unroll
+      for (int q = 0; q < 4; ++q)
+        a[q] = *(const uint32_t *)(from + q % 2 * 8 * L::LINE_AT + q / 2 * 16);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) multiply_bytes<SIGNED>(c[i][j], a, b[j]);
     }
   }
 };
@@ -7094,6 +7182,7 @@ GPURED__DEV bool is_unordered(double x) {
   asm("{ .reg .pred p; setp.nan.f64 p, %1, %1; selp.s32 %0, 1, 0, p; }" : "=r"(r) : "d"(x));
   return r != 0;
 }
+GPURED__DEV bool is_unordered(uint64_t) { return false; }
 
 /* A row, or none. */
 struct row_number {
@@ -7185,6 +7274,10 @@ template <class E>
 GPURED__DEV bool is_present(const E &engine, int i) {
   if constexpr (E::PARTLY) return engine.present >> i & 1;
   return true;
+}
+
+GPURED__DEV bool has_values_to_finish(const product &g) {
+  return g.row_bias || g.column_bias || g.ep.scaled || g.ep.map;
 }
 
 template <class E>
@@ -7309,7 +7402,7 @@ GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const 
   typedef decltype(bits_of(T())) U;
   const U keep = o.enter == GPURED__ABS ? (U) ~(U)0 >> 1 : (U) ~(U)0, flip = (U)o.flip;
   int slot = 0, row = 0;
-  T y, more = 0;
+  T y = 0, more = 0;
   if (o.kind == K_ADD) {
     y = entered_sum<E, T>(engine, o, first, &slot, memory);
   } else if (o.kind == K_MAX) {
@@ -7318,7 +7411,7 @@ GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const 
     const local_arg<T> best = arg_of_tile<E, T, U>(engine, first, &slot, memory, flip);
     y = best.v;
     row = best.i;
-  } else {
+  } else if constexpr (E::REAL) {
     const pair_node<T> pair = pair_of_tile<E, T, U>(engine, first, &slot, memory);
     y = pair.m;
     more = pair.s;
@@ -7330,7 +7423,8 @@ GPURED__DEV void reduce_columns(const product &g, const tile_place &here, const 
 
 template <class E>
 GPURED__DEV void use_whole_tile(const product &g, const tile_place &here, E &engine, char *memory) {
-  if (g.row_bias || g.column_bias || g.ep.scaled || g.ep.map) finish_values(g, here, engine);
+  if constexpr (E::REAL)
+    if (has_values_to_finish(g)) finish_values(g, here, engine);
 #pragma unroll 1
   for (int r = 0; r < g.count; ++r)
 #pragma unroll
@@ -7414,7 +7508,8 @@ struct ring_of {
   static constexpr __host__ __device__ int pad(int major) { return major >= 8 ? E::PAD : 0; }
   static constexpr __host__ __device__ size_t bytes(int major, int along) {
     return (size_t)stages(major) * sizeof(typename E::S) *
-           (along ? (E::ROWS + E::W) * (E::BK + 4) : E::BK * (E::ROWS + E::W + 2 * pad(major)));
+           (along ? (E::ROWS + E::W) * (E::BK + (sizeof(typename E::S) == 1 ? 16 : 4))
+                  : E::BK * (E::ROWS + E::W + 2 * pad(major)));
   }
 };
 
@@ -7435,7 +7530,7 @@ GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S
   if (!whole) copies_commit();
   for (int i = whole ? 0 : 1; i < STAGES - 1; ++i) {
     S *slot = ring + i * SLOT;
-    if (L::CONVERTS) {
+    if constexpr (L::CONVERTS) {
       left.fetch(g.left, i < count);
       right.fetch(g.right, i < count);
       left.put(slot);
@@ -7485,16 +7580,14 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
           copies_wait_but<STAGES - 2>();
           __syncthreads();
         }
-        if (!CONVERT) {
+        if constexpr (!CONVERT) {
           left.copy(g.left, more, spare, step, E::STEPS);
           right.copy(g.right, more, spare + OTHER, step, E::STEPS);
-        } else if (step == 0) {
-          left.fetch(g.left, more);
-          right.fetch(g.right, more);
-        }
-        if (last && CONVERT) {
-          left.put(spare);
-          right.put(spare + OTHER);
+        } else {
+          if (step == 0) left.fetch(g.left, more);
+          if (step == 0) right.fetch(g.right, more);
+          if (last) left.put(spare);
+          if (last) right.put(spare + OTHER);
         }
         if (last) copies_commit();
         if (far) {
@@ -7510,16 +7603,62 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     copies_wait();
     __syncthreads();
     char *const memory = (char *)gemm_memory;
+    const bool quick = !g.c && (E::REAL || !has_values_to_finish(g));
     bool done = false;
     if constexpr (E::QUICK) {
-      done = !g.c && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
+      done = quick && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
       if (done) use_whole_tile(g, here, (E &)engine, memory);
     }
     if constexpr (E::QUICK && E::PARTIAL) {
-      if (!done && !g.c) use_partial_tile(g, here, engine, memory);
-      done = !g.c;
+      if (!done && quick) use_partial_tile(g, here, engine, memory);
+      done = quick;
     }
     if (!done) use_strips(g, here, (E &)engine, memory);
+    __syncthreads();
+  }
+}
+
+/* ---- Bytes along k ---- */
+
+/* Lines (rows or columns) of bytes, copied to where they lie along k and begin at 16 bytes; what is
+ * behind their ends is 0. */
+enum { PACK_LINES = 64, PACK_STEPS = 64, PACK_PITCH = PACK_STEPS + 16 };
+struct byte_lines {
+  const char *data;
+  char *to;
+  int64_t lines, depth, pitch, across, along; /* of an item; strides of the source */
+  int64_t line_tiles, step_tiles, tiles;
+  int axes; /* of the batch, the innermost first */
+  int64_t n[GPURED_MAX_NDIM], item_stride[GPURED_MAX_NDIM];
+};
+
+template <int THREADS>
+static __global__ void __launch_bounds__(THREADS) pack_bytes(const __grid_constant__ byte_lines b) {
+  __shared__ __align__(16) char memory[PACK_LINES * PACK_PITCH];
+  const int t = (int)threadIdx.x, lines_first = b.along != 1 && b.across == 1;
+  for (int64_t tile = blockIdx.x; tile < b.tiles; tile += gridDim.x) {
+    const int64_t first_step = tile % b.step_tiles * PACK_STEPS;
+    const int64_t first_line = tile / b.step_tiles % b.line_tiles * PACK_LINES;
+    const int64_t item = tile / b.step_tiles / b.line_tiles;
+    const char *from = b.data;
+    int64_t rest = item;
+    for (int i = 0; i < b.axes; rest /= b.n[i], ++i) from += rest % b.n[i] * b.item_stride[i];
+#pragma unroll 4
+    for (int i = t; i < PACK_LINES * PACK_STEPS; i += THREADS) {
+      const int line = lines_first ? i % PACK_LINES : i / PACK_STEPS;
+      const int step = lines_first ? i / PACK_LINES : i % PACK_STEPS;
+      const int64_t l = first_line + line, k = first_step + step;
+      const bool exists = l < b.lines && k < b.depth;
+      memory[line * PACK_PITCH + step] = exists ? from[l * b.across + k * b.along] : (char)0;
+    }
+    __syncthreads();
+    for (int i = t; i < PACK_LINES * PACK_STEPS / 16; i += THREADS) {
+      const int64_t l = first_line + i / (PACK_STEPS / 16);
+      const int step = i % (PACK_STEPS / 16) * 16;
+      if (l < b.lines && first_step + step < b.pitch)
+        *(uint4 *)(b.to + (item * b.lines + l) * b.pitch + first_step + step) =
+            *(const uint4 *)(memory + i / (PACK_STEPS / 16) * PACK_PITCH + step);
+    }
     __syncthreads();
   }
 }
@@ -10046,6 +10185,7 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
 struct gemm_run {
   const machine *m;
   const gpured__gemm_plan *p;
+  const gpured__call *call;
   int measuring; /* nothing is launched */
   char *memory;
   size_t total, reducing; /* bytes in all, and behind them for reductions on their way */
@@ -10565,11 +10705,6 @@ static void use_units(const machine *m, const gpured__gemm_plan *p, product_laun
     use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
 }
 
-template <class E>
-static void use_converting(const machine *m, product_launch *l) {
-  use_slices<E, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
-}
-
 /* The same for small tiles, whose instances are fewer. */
 template <class E, int RESIDENT>
 static void use_small_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
@@ -10681,19 +10816,137 @@ static void choose_f64(const machine *m, const gpured__gemm_plan *p, product_lau
   }
 }
 
-static void choose_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  if (p->acc == GPURED__U64)
-    use_converting<fma_engine<GPURED__U64, 4, 8, 1, 4>>(m, l);
-  else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    choose_f64<double>(m, p, l);
-  else if (p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    choose_f64<float>(m, p, l);
-  else if (p->acc == GPURED__F64)
-    use_converting<mma_engine<double>>(m, l);
-  else if (p->left.dtype != GPURED_F32)
-    use_converting<fma_engine<GPURED__F32, 8, 8, 1, 4>>(m, l);
-  else
+/* bytes: both operands lie along k, for tensor cores. */
+static void choose_engine(const machine *m, const gpured__gemm_plan *p, int bytes,
+                          product_launch *l) {
+  if (bytes && p->left.dtype == GPURED_I8)
+    use_slices<byte_engine<true>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
+  else if (bytes)
+    use_slices<byte_engine<false>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
+  else if (p->acc == GPURED__U64)
+    use_slices<fma_engine<GPURED__U64, 4, 8, 1, 4>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+  else if (p->acc == GPURED__F32)
     choose_f32(m, p, l);
+  else if (p->left.dtype == GPURED_F64)
+    choose_f64<double>(m, p, l);
+  else if (p->left.dtype == GPURED_F32)
+    choose_f64<float>(m, p, l);
+  else
+    use_slices<mma_engine<double>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+}
+
+/* ---- Operands that are copied first ---- */
+
+/* The axes of the batch along which an operand has items of its own, the innermost first, for
+ * copies of `size` elements each; the strides of the plan become those of the copies. Returns how
+ * many items there are. */
+static int64_t copy_items(gpured__gemm_plan *p, int which, int64_t size, int *axes, int64_t *n,
+                          int64_t *strides) {
+  int64_t items = 1;
+  *axes = 0;
+  for (int i = p->batch_count - 1; i >= 0; --i) {
+    int64_t *stride = &p->batch[i].stride[which];
+    if (p->batch[i].n == 1 || *stride == 0) continue;
+    n[*axes] = p->batch[i].n;
+    strides[(*axes)++] = *stride;
+    *stride = items * size;
+    items *= p->batch[i].n;
+  }
+  return items;
+}
+
+/* Elements of 16 bits as f32, whose engines are the fast ones; their order in memory stays. */
+static gpured_status widen_operand(gemm_run *run, gpured__gemm_plan *ready, int which) {
+  gpured_tensor *t = which == GPURED__LEFT ? &ready->left : &ready->right, from = *t, to;
+  int64_t *shape = t->shape + t->ndim - 2, *stride = t->strides + t->ndim - 2;
+  int64_t n[GPURED_MAX_NDIM], item_stride[GPURED_MAX_NDIM], items, step = 1;
+  const int inner = llabs(stride[0]) >= llabs(stride[1]);
+  int axes, i;
+  items = copy_items(ready, which, shape[0] * shape[1], &axes, n, item_stride);
+  from.ndim = axes + 2;
+  for (i = 0; i < axes; ++i) {
+    from.shape[i] = n[axes - 1 - i];
+    from.strides[i] = item_stride[axes - 1 - i];
+  }
+  from.shape[axes] = shape[!inner];
+  from.strides[axes] = stride[!inner];
+  from.shape[axes + 1] = shape[inner];
+  from.strides[axes + 1] = stride[inner];
+  to = from;
+  to.dtype = GPURED_F32;
+  to.data = reserve(run, (double)items * (double)shape[0] * (double)shape[1], sizeof(float));
+  for (i = axes + 1; i >= 0; step *= to.shape[i], --i) to.strides[i] = step;
+  t->dtype = GPURED_F32;
+  t->data = to.data;
+  stride[inner] = 1;
+  stride[!inner] = shape[inner];
+  return reduce_view(run, GPURED_SUM, -1, &from, 0, &to);
+}
+
+/* Bytes as tensor cores take them: along k, in lines of a multiple of 16. */
+static gpured_status pack_operand_bytes(gemm_run *run, gpured__gemm_plan *ready, int which) {
+  gpured_tensor *t = which == GPURED__LEFT ? &ready->left : &ready->right;
+  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
+  const int along = 2 * t->ndim - 3 - across;
+  byte_lines b;
+  void *arguments[] = {&b};
+  int64_t items;
+  memset(&b, 0, sizeof b);
+  b.data = (const char *)t->data;
+  b.lines = t->shape[across];
+  b.depth = t->shape[along];
+  b.pitch = gpured__ceil_div(b.depth, 16) * 16;
+  b.across = t->strides[across];
+  b.along = t->strides[along];
+  items = copy_items(ready, which, b.lines * b.pitch, &b.axes, b.n, b.item_stride);
+  b.line_tiles = gpured__ceil_div(b.lines, PACK_LINES);
+  b.step_tiles = gpured__ceil_div(b.pitch, PACK_STEPS);
+  b.tiles = items * b.line_tiles * b.step_tiles;
+  b.to = reserve(run, (double)items * (double)b.lines * (double)b.pitch, 1);
+  t->data = b.to;
+  t->shape[along] = b.pitch;
+  t->strides[along] = 1;
+  t->strides[across] = b.pitch;
+  if (run->measuring) return GPURED_OK;
+  return launch(run->m, (const void *)pack_bytes<256>, most_blocks(b.tiles), 256, 0, arguments);
+}
+
+/* Can tensor cores multiply these bytes? Then both lie along k in `ready`. As a query knows strides
+ * alone, a workspace of the caller's has no room for what only begins in the wrong place. */
+static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
+  const gpured__gemm_plan *p = run->p;
+  const gpured__call *call = run->call;
+  const int is_signed = p->left.dtype == GPURED_I8;
+  const int has_room = call->device == GPURED_CPU || !call->o.workspace;
+  const int64_t most = is_signed ? byte_engine<true>::MOST_STEPS : byte_engine<false>::MOST_STEPS;
+  gpured_status st = GPURED_OK;
+  int packs[2], i;
+  if (p->depth == 0 || p->depth > most) return GPURED_OK;
+  if (!is_signed && p->left.dtype != GPURED_U8) return GPURED_OK;
+  for (i = 0; i < 2; ++i) {
+    gpured_tensor t = i ? p->right : p->left;
+    const int displaced = !call->query && (uintptr_t)t.data % 16;
+    t.data = NULL;
+    packs[i] = !has_deep_vectors(p, &t, i ? GPURED__RIGHT : GPURED__LEFT);
+    if (displaced && !packs[i] && !has_room) return GPURED_OK;
+    packs[i] |= displaced;
+  }
+  *bytes = 1;
+  for (i = 0; i < 2 && st == GPURED_OK; ++i)
+    if (packs[i]) st = pack_operand_bytes(run, ready, i ? GPURED__RIGHT : GPURED__LEFT);
+  ready->depth = gpured__ceil_div(p->depth, 16) * 16;
+  return st;
+}
+
+static gpured_status prepare_operands(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
+  const int dtype = run->p->left.dtype;
+  gpured_status st = GPURED_OK;
+  *ready = *run->p;
+  *bytes = 0;
+  if (run->p->acc == GPURED__U64) return prepare_bytes(run, ready, bytes);
+  if ((dtype != GPURED_F16 && dtype != GPURED_BF16) || run->p->depth == 0) return st;
+  st = widen_operand(run, ready, GPURED__LEFT);
+  return st == GPURED_OK ? widen_operand(run, ready, GPURED__RIGHT) : st;
 }
 
 /* A result in the terms of the kernel. */
@@ -10819,11 +11072,13 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
   const outcome *left[GPURED_MAX_RESULTS];
   void *arguments[] = {g};
   char *spare = reserve(run, columns, 8);
-  int which[GPURED_MAX_RESULTS], r, count = 0;
-  gpured_status st = GPURED_OK;
+  int which[GPURED_MAX_RESULTS], r, bytes, count = 0;
+  gpured__gemm_plan ready;
+  gpured_status st = prepare_operands(run, &ready, &bytes);
+  if (st != GPURED_OK) return st;
   memset(&l, 0, sizeof l);
-  describe_product(p, b, g);
-  choose_engine(run->m, p, &l);
+  describe_product(&ready, b, g);
+  choose_engine(run->m, &ready, bytes, &l);
   g->column_tiles = gpured__ceil_div(p->columns, l.width);
   g->tiles = p->batches * g->blocks * g->column_tiles;
   for (r = 0; r < p->g->count; ++r) {
@@ -10868,11 +11123,13 @@ static gpured_status walk_gemm(gemm_run *run) {
   return st;
 }
 
-static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p, gemm_run *run) {
+static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p,
+                                  const gpured__call *call, gemm_run *run) {
   gpured_status st;
   memset(run, 0, sizeof *run);
   run->m = m;
   run->p = p;
+  run->call = call;
   run->measuring = 1;
   st = walk_gemm(run);
   if (st != GPURED_OK) return st;
@@ -10893,7 +11150,7 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
     if (st != GPURED_OK) return st;
     return give_back(call, m, &s, run_tensor(m, p, &tensor, s.start));
   }
-  st = measure_gemm(m, p, &run);
+  st = measure_gemm(m, p, call, &run);
   if (st != GPURED_OK) return st;
   st = take(call, m, run.total + run.reducing, &s);
   if (st != GPURED_OK) return st;
@@ -11574,7 +11831,7 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
     return leave(&m, GPURED_OK);
   }
   if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
-  st = measure_gemm(&m, p, &run);
+  st = measure_gemm(&m, p, call, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
   if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
   return leave(&m, st);
