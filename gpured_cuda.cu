@@ -9909,11 +9909,23 @@ static double tensor_cost(const machine *m, const gpured__gemm_plan *p, int kind
   return (kind == TENSOR_LSE ? units : rounds) * kept * tile;
 }
 
+/* Where large tiles are few, do small ones, of which three share a multiprocessor, take less time? In
+ * cycles of a step of the depth. Only for what has the same bits in tiles of any size. */
+static int prefers_small_tiles(const machine *m, const gpured__gemm_plan *p, int kind) {
+  const double large = (double)gpured__ceil_div(p->columns, 128) * (double)p->batches *
+                       (double)gpured__ceil_div(p->rows, 256);
+  const double small = (double)gpured__ceil_div(p->columns, 64) * (double)p->batches *
+                       (double)gpured__ceil_div(p->rows, 64);
+  const double cycles = 1024 * ceil(large / m->processors);
+  if (kind != TENSOR_MAX && kind != TENSOR_ARG) return 0;
+  return 1.3 * fmax(300, 220 * ceil(small / m->processors)) < cycles;
+}
+
 /* The second shape of large tiles is for what the first one covers badly. It takes the reduced
  * operand only along the depth, and its gain is that of many steps. */
 static int tensor_tile(const machine *m, const gpured__gemm_plan *p, int kind) {
   const int64_t depth_stride = p->left.strides[p->left.ndim - 1];
-  if (p->rows <= 64) return 64;
+  if (p->rows <= 64 || prefers_small_tiles(m, p, kind)) return 64;
   if (kind == TENSOR_ANY || depth_stride != 1 || p->depth < 512) return 256;
   return tensor_cost(m, p, kind, 192, 160) < 0.97 * tensor_cost(m, p, kind, 128, 256) ? 160 : 256;
 }
@@ -10030,21 +10042,22 @@ static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   return 16 * (double)o->all_rows * (double)o->pitch;
 }
 
-/* The launch with wgmma on copies of the operands that need one. Queries know strides alone, so in
- * a workspace of the caller's there is no room for what only begins in the wrong place. */
+/* The launch with wgmma on copies of the operands that need one. Queries know strides alone: what
+ * only begins in the wrong place is copied where a workspace of the caller's is larger than asked
+ * for. */
 static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
                               const gpured__call *call, tensor_launch *t) {
   const int given = call->device != GPURED_CPU && call->o.workspace;
   gpured__gemm_plan packed = *p;
   tensor_packing k;
   double bytes[2] = {0, 0}, total;
-  int packs = 0;
+  int packs = 0, unforeseen = 0;
   memset(&k, 0, sizeof k);
   for (int i = 0; i < 2; ++i) {
     const gpured_tensor *x = i ? &p->right : &p->left;
     const int displaced = !call->query && (uintptr_t)x->data % 16;
     if (!(i ? tensor_right(p, t, NULL) : tensor_left(p, t, NULL))) packs |= 1 << i;
-    if (displaced && !(packs >> i & 1) && given) return 0;
+    unforeseen |= displaced && !(packs >> i & 1);
     if (displaced) packs |= 1 << i;
     if (packs >> i & 1)
       bytes[i] = pack_operand(&packed, i ? GPURED__RIGHT : GPURED__LEFT, &k.operand[i]);
@@ -10058,6 +10071,7 @@ static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
   total = (double)t->workspace;
   for (int i = 0; i < 2; ++i) t->pack_at[i] = tensor_room(&total, bytes[i] / 4);
   t->workspace = (size_t)total;
+  if (given && unforeseen && total > (double)call->o.workspace_bytes) return 0;
   return total < (double)(SIZE_MAX / 4);
 }
 
@@ -10187,6 +10201,7 @@ struct gemm_run {
   const gpured__gemm_plan *p;
   const gpured__call *call;
   int measuring; /* nothing is launched */
+  int foreseen;  /* no copies but those that a query knows of */
   char *memory;
   size_t total, reducing; /* bytes in all, and behind them for reductions on their way */
   size_t reducing_at;
@@ -10911,13 +10926,12 @@ static gpured_status pack_operand_bytes(gemm_run *run, gpured__gemm_plan *ready,
   return launch(run->m, (const void *)pack_bytes<256>, most_blocks(b.tiles), 256, 0, arguments);
 }
 
-/* Can tensor cores multiply these bytes? Then both lie along k in `ready`. As a query knows strides
- * alone, a workspace of the caller's has no room for what only begins in the wrong place. */
+/* Can tensor cores multiply these bytes? Then both lie along k in `ready`. Queries know strides
+ * alone, so that a workspace of the caller's may have no room for what only begins in the wrong
+ * place. */
 static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
   const gpured__gemm_plan *p = run->p;
-  const gpured__call *call = run->call;
   const int is_signed = p->left.dtype == GPURED_I8;
-  const int has_room = call->device == GPURED_CPU || !call->o.workspace;
   const int64_t most = is_signed ? byte_engine<true>::MOST_STEPS : byte_engine<false>::MOST_STEPS;
   gpured_status st = GPURED_OK;
   int packs[2], i;
@@ -10925,10 +10939,10 @@ static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int 
   if (!is_signed && p->left.dtype != GPURED_U8) return GPURED_OK;
   for (i = 0; i < 2; ++i) {
     gpured_tensor t = i ? p->right : p->left;
-    const int displaced = !call->query && (uintptr_t)t.data % 16;
+    const int displaced = !run->call->query && (uintptr_t)t.data % 16;
     t.data = NULL;
     packs[i] = !has_deep_vectors(p, &t, i ? GPURED__RIGHT : GPURED__LEFT);
-    if (displaced && !packs[i] && !has_room) return GPURED_OK;
+    if (displaced && !packs[i] && run->foreseen) return GPURED_OK;
     packs[i] |= displaced;
   }
   *bytes = 1;
@@ -11124,12 +11138,13 @@ static gpured_status walk_gemm(gemm_run *run) {
 }
 
 static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p,
-                                  const gpured__call *call, gemm_run *run) {
+                                  const gpured__call *call, int foreseen, gemm_run *run) {
   gpured_status st;
   memset(run, 0, sizeof *run);
   run->m = m;
   run->p = p;
   run->call = call;
+  run->foreseen = foreseen;
   run->measuring = 1;
   st = walk_gemm(run);
   if (st != GPURED_OK) return st;
@@ -11150,7 +11165,9 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
     if (st != GPURED_OK) return st;
     return give_back(call, m, &s, run_tensor(m, p, &tensor, s.start));
   }
-  st = measure_gemm(m, p, call, &run);
+  st = measure_gemm(m, p, call, 0, &run);
+  if (st == GPURED_OK && call->o.workspace && run.total + run.reducing > call->o.workspace_bytes)
+    st = measure_gemm(m, p, call, 1, &run);
   if (st != GPURED_OK) return st;
   st = take(call, m, run.total + run.reducing, &s);
   if (st != GPURED_OK) return st;
@@ -11831,7 +11848,7 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
     return leave(&m, GPURED_OK);
   }
   if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
-  st = measure_gemm(&m, p, call, &run);
+  st = measure_gemm(&m, p, call, 1, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
   if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
   return leave(&m, st);

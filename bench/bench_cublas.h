@@ -119,13 +119,19 @@ static cudaDataType_t blas_type(int dtype) {
   return dtype == GPURED_F32   ? CUDA_R_32F
          : dtype == GPURED_F64 ? CUDA_R_64F
          : dtype == GPURED_F16 ? CUDA_R_16F
+         : dtype == GPURED_I8  ? CUDA_R_8I
                                : CUDA_R_16BF;
+}
+
+static cudaDataType_t blas_product_type(int dtype) {
+  return dtype == GPURED_I8 ? CUDA_R_32I : blas_type(dtype);
 }
 
 /* True fp32: pedantic keeps cuBLAS from tf32 and from splitting into bf16. */
 static cublasComputeType_t blas_compute(int dtype) {
   return dtype == GPURED_F32   ? CUBLAS_COMPUTE_32F_PEDANTIC
          : dtype == GPURED_F64 ? CUBLAS_COMPUTE_64F
+         : dtype == GPURED_I8  ? CUBLAS_COMPUTE_32I
                                : CUBLAS_COMPUTE_32F;
 }
 
@@ -133,6 +139,8 @@ static cublasComputeType_t blas_compute(int dtype) {
 static const void *blas_scalar(int dtype, int one) {
   static const float f[2] = {0.0f, 1.0f};
   static const double d[2] = {0.0, 1.0};
+  static const int32_t i[2] = {0, 1};
+  if (dtype == GPURED_I8) return &i[one];
   return dtype == GPURED_F64 ? (const void *)&d[one] : (const void *)&f[one];
 }
 
@@ -158,11 +166,11 @@ static cublasOperation_t blas_op_b(const blas_gemm *p) {
   return p->c_by_columns == p->g.b_by_columns ? CUBLAS_OP_N : CUBLAS_OP_T;
 }
 
-static int blas_layout(cublasLtMatrixLayout_t *l, const gemm_case *g, int64_t rows, int64_t cols) {
+static int blas_layout(cublasLtMatrixLayout_t *l, const gemm_case *g, cudaDataType_t type,
+                       int64_t rows, int64_t cols) {
   const int32_t batch = (int32_t)g->batch;
   const int64_t stride = rows * cols;
-  return blas.cublasLtMatrixLayoutCreate(l, blas_type(g->dtype), (uint64_t)rows, (uint64_t)cols,
-                                         rows) ||
+  return blas.cublasLtMatrixLayoutCreate(l, type, (uint64_t)rows, (uint64_t)cols, rows) ||
          blas.cublasLtMatrixLayoutSetAttribute(*l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
                                                sizeof batch) ||
          blas.cublasLtMatrixLayoutSetAttribute(*l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
@@ -174,16 +182,20 @@ static int blas_describe(blas_gemm *p) {
   const cublasOperation_t op_a = blas_op_a(p), op_b = blas_op_b(p);
   const cublasOperation_t first = p->c_by_columns ? op_a : op_b;
   const cublasOperation_t second = p->c_by_columns ? op_b : op_a;
-  const cudaDataType_t scalar = g->dtype == GPURED_F64 ? CUDA_R_64F : CUDA_R_32F;
+  const cudaDataType_t type = blas_type(g->dtype), product = blas_product_type(g->dtype);
+  const cudaDataType_t scalar = g->dtype == GPURED_F64  ? CUDA_R_64F
+                                : g->dtype == GPURED_I8 ? CUDA_R_32I
+                                                        : CUDA_R_32F;
   const int64_t b_rows = g->b_by_columns ? g->k : g->n, b_cols = g->b_by_columns ? g->n : g->k;
   return blas.cublasLtMatmulDescCreate(&p->desc, blas_compute(g->dtype), scalar) ||
          blas.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &first,
                                              sizeof first) ||
          blas.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &second,
                                              sizeof second) ||
-         blas_layout(p->c_by_columns ? &p->first : &p->second, g, g->k, g->m) ||
-         blas_layout(p->c_by_columns ? &p->second : &p->first, g, b_rows, b_cols) ||
-         blas_layout(&p->c, g, p->c_by_columns ? g->m : g->n, p->c_by_columns ? g->n : g->m);
+         blas_layout(p->c_by_columns ? &p->first : &p->second, g, type, g->k, g->m) ||
+         blas_layout(p->c_by_columns ? &p->second : &p->first, g, type, b_rows, b_cols) ||
+         blas_layout(&p->c, g, product, p->c_by_columns ? g->m : g->n,
+                     p->c_by_columns ? g->n : g->m);
 }
 
 /* Nonzero if cublasLt has none; cublasGemmStridedBatchedEx may have one all the same. */
@@ -204,7 +216,7 @@ static int blas_find_algorithms(blas_gemm *p) {
 static int blas_run_gemm(const blas_gemm *p, int which, const void *a, const void *b, void *c) {
   const gemm_case *g = &p->g;
   const void *one = blas_scalar(g->dtype, 1), *zero = blas_scalar(g->dtype, 0);
-  const cudaDataType_t type = blas_type(g->dtype);
+  const cudaDataType_t type = blas_type(g->dtype), product = blas_product_type(g->dtype);
   const int m = (int)g->m, n = (int)g->n, k = (int)g->k, ldb = g->b_by_columns ? k : n;
   const int64_t sa = g->m * g->k, sb = g->k * g->n, sc = g->m * g->n;
   if (which >= 0)
@@ -214,10 +226,10 @@ static int blas_run_gemm(const blas_gemm *p, int which, const void *a, const voi
                                blas.stream);
   if (p->c_by_columns)
     return blas.gemm_ex(blas.handle, blas_op_a(p), blas_op_b(p), m, n, k, one, a, type, k, sa, b,
-                        type, ldb, sb, zero, c, type, m, sc, (int)g->batch, blas_compute(g->dtype),
-                        CUBLAS_GEMM_DEFAULT);
+                        type, ldb, sb, zero, c, product, m, sc, (int)g->batch,
+                        blas_compute(g->dtype), CUBLAS_GEMM_DEFAULT);
   return blas.gemm_ex(blas.handle, blas_op_b(p), blas_op_a(p), n, m, k, one, b, type, ldb, sb, a,
-                      type, k, sa, zero, c, type, n, sc, (int)g->batch, blas_compute(g->dtype),
+                      type, k, sa, zero, c, product, n, sc, (int)g->batch, blas_compute(g->dtype),
                       CUBLAS_GEMM_DEFAULT);
 }
 

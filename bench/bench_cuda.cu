@@ -414,15 +414,15 @@ static const scan_row scan_rows[] = {
  * sums there are also the two GEMVs that need no GEMM.
  */
 
-/* Uniform in (-1, 1). Zeros, or numbers of one exponent, would run faster than data does. */
+/* Uniform between -most and most. Zeros, or numbers of one exponent, would run faster than data does. */
 template <class T>
-__global__ void fill_signed(T *p, size_t n, uint64_t seed) {
+__global__ void fill_signed(T *p, size_t n, uint64_t seed, float most) {
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
        i += gridDim.x * (size_t)blockDim.x) {
     uint64_t x = (i + seed) * 0x9e3779b97f4a7c15ull;
     x ^= x >> 29;
     x *= 0xbf58476d1ce4e5b9ull;
-    p[i] = (T)(float)((double)(int32_t)(x >> 32) * 0x1p-31);
+    p[i] = (T)((float)((double)(int32_t)(x >> 32) * 0x1p-31) * most);
   }
 }
 
@@ -432,8 +432,8 @@ __global__ void fill_ones(T *p, size_t n) {
 }
 
 template <class T>
-static void fill_gemm_as(void *ones, size_t count) {
-  fill_signed<<<4096, 256, 0, stream>>>((T *)in_memory, in_bytes / sizeof(T), 1);
+static void fill_gemm_as(void *ones, size_t count, float most = 1) {
+  fill_signed<<<4096, 256, 0, stream>>>((T *)in_memory, in_bytes / sizeof(T), 1, most);
   fill_ones<<<1, 1024, 0, stream>>>((T *)ones, count);
 }
 
@@ -445,6 +445,7 @@ static void fill_for_gemm(int dtype) {
   if (dtype == GPURED_F64) fill_gemm_as<double>(ones, ONES);
   if (dtype == GPURED_F16) fill_gemm_as<__half>(ones, ONES);
   if (dtype == GPURED_BF16) fill_gemm_as<__nv_bfloat16>(ones, ONES);
+  if (dtype == GPURED_I8) fill_gemm_as<int8_t>(ones, ONES, 127.9f);
   check(cudaStreamSynchronize(stream), "fill");
 }
 
@@ -500,7 +501,8 @@ static void choose_gemm(gemm_bench *s) {
 }
 
 static int gemm_result_type(const gemm_bench *s, int op) {
-  return op == GPURED_ARGMAX ? GPURED_I64 : s->g.dtype == GPURED_F64 ? GPURED_F64 : GPURED_F32;
+  if (op == GPURED_ARGMAX || s->g.dtype == GPURED_I8) return GPURED_I64;
+  return s->g.dtype == GPURED_F64 ? GPURED_F64 : GPURED_F32;
 }
 
 static gpured_tensor device_array(const void *data, int dtype, int ndim, const int64_t *shape,
@@ -519,7 +521,8 @@ static gpured_tensor results_at(const gemm_bench *s, int op, void *out) {
 static gpured_status reduce_c(const gemm_bench *s, int by_columns, int op, int turn) {
   const gemm_case *g = &s->g;
   const int64_t shape[3] = {g->batch, by_columns ? g->n : g->m, by_columns ? g->m : g->n};
-  const gpured_tensor c = device_array(c_of(s, turn), g->dtype, 3, shape, NULL);
+  const int dtype = g->dtype == GPURED_I8 ? GPURED_I32 : g->dtype;
+  const gpured_tensor c = device_array(c_of(s, turn), dtype, 3, shape, NULL);
   const gpured_tensor d = results_at(s, op, peer_results);
   return gpured_reduce((gpured_op)op, &c, by_columns ? 1u << 2 : 1u << 1, &d, &s->o);
 }
@@ -557,7 +560,10 @@ static std::vector<double> read_results(const gemm_bench *s, int op, const void 
  * values that are nearly the same. */
 static int agree(const gemm_bench *s, int op, const std::vector<double> &x,
                  const std::vector<double> &y) {
-  const double loose = s->g.dtype == GPURED_F64 ? 1e-9 : s->g.dtype == GPURED_F32 ? 1e-3 : 3e-2;
+  const double loose = s->g.dtype == GPURED_I8    ? 0
+                       : s->g.dtype == GPURED_F64 ? 1e-9
+                       : s->g.dtype == GPURED_F32 ? 1e-3
+                                                  : 3e-2;
   double largest = 0;
   if (op == GPURED_ARGMAX) return 1;
   for (double v : y) largest = std::max(largest, fabs(v));
@@ -699,10 +705,21 @@ static const gemm_row gemm_rows[] = {
     {GPURED_F32, GPURED_F64, 0, 1, 8192, 8192, 8192, 2},
     {GPURED_F64, 0, 0, 1, 4096, 4096, 4096, 4},
     {GPURED_F64, 0, 0, 1, 8192, 8192, 8192, 1},
+    {GPURED_F32, 0, 0, 1, 512, 512, 512, 1},
+    {GPURED_F32, 0, 0, 1, 1024, 1024, 1024, 1},
+    {GPURED_F32, 0, 0, 1, 65536, 16, 1024, 1},
+    {GPURED_F32, 0, 0, 1, 16, 65536, 1024, 1},
+    {GPURED_F32, 0, 0, 4096, 63, 63, 63, 1},
+    {GPURED_F32, 0, 0, 16384, 16, 16, 16, 1},
+    {GPURED_F64, 0, 0, 1, 1024, 1024, 1024, 1},
+    {GPURED_F64, 0, 0, 4096, 64, 64, 64, 1},
+    {GPURED_I8, 0, 1, 1, 8192, 8192, 8192, 2},
+    {GPURED_I8, 0, 0, 1, 8192, 8192, 8192, 1},
+    {GPURED_I8, 0, 1, 1, 65536, 1024, 128, 2},
 };
 
 static void gemm_name(const gemm_row *r, int op, char *name, size_t size) {
-  static const char *const types[] = {"", "f32", "f64", "f16", "bf16"};
+  static const char *const types[] = {"", "f32", "f64", "f16", "bf16", "i8"};
   char n[24];
   if (r->n == P(20))
     snprintf(n, sizeof n, "2^20");
@@ -728,7 +745,7 @@ static void open_gemm(gemm_bench *s, const gemm_row *r) {
   s->acc = r->acc;
   s->a_bytes = whole_lines((size_t)(g.batch * g.m * g.k) * size);
   s->b_bytes = whole_lines((size_t)(g.batch * g.k * g.n) * size);
-  s->c_bytes = whole_lines((size_t)(g.batch * g.m * g.n) * size);
+  s->c_bytes = whole_lines((size_t)(g.batch * g.m * g.n) * (g.dtype == GPURED_I8 ? 4 : size));
   s->turns = turns_for(s->a_bytes + s->b_bytes);
   s->c_turns = std::max((size_t)1, std::min(s->turns, out_bytes / s->c_bytes));
   fill_for_gemm(g.dtype);

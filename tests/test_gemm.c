@@ -313,6 +313,61 @@ static void test_integers_anywhere(gpured_backend backend) {
       }
 }
 
+/* Bytes, which tensor cores multiply where they lie along k, and are copied so otherwise. */
+static void test_bytes(gpured_backend backend) {
+  static const int64_t rows[] = {1, 5, 64, 127, 128, 129, 300};
+  static const int64_t columns[] = {1, 7, 64, 130}, depths[] = {1, 15, 16, 17, 32, 64, 65, 200};
+  static const int ops[] = {GPURED_MAX, GPURED_ARGMIN, GPURED_SUMSQ, GPURED_ABSMAX, GPURED_NORM1};
+  int i, j, k, t = 0;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(depths); ++k, ++t) {
+        gemm_case c = plain(backend, t % 2 ? GPURED_I8 : GPURED_U8, 0, t / 2 % 2, rows[i],
+                            columns[j], depths[k]);
+        c.count = COUNT(ops);
+        memcpy(c.ops, ops, sizeof ops);
+        c.how_in = t % 3 == 1 ? LAYOUT_RANDOM : LAYOUT_C;
+        c.kind = t % 3 == 2 ? OR_WIDE : OR_UNIFORM;
+        if (t % 5 == 1) c.map = 1 + t % 2;
+        if (t % 5 == 2) c.c_dtype = GPURED_I64;
+        if (t % 7 == 3) {
+          c.a_batch = 2;
+          c.b_batch = 1;
+          c.batch[1] = 3;
+          c.batch[2] = 2;
+        }
+        check(&c);
+      }
+}
+
+/* The longest sums of the greatest bytes that 32 bits hold, and some that they do not. */
+static void test_bytes_extreme(gpured_backend backend) {
+  static const int64_t depths[] = {66047, 66048, 66051, 66052, 131056, 131071, 131072, 131088};
+  gpured_options o = options_for(backend, 0, 0, 1);
+  int i, is_signed;
+  for (i = 0; i < COUNT(depths); ++i)
+    for (is_signed = 0; is_signed < 2; ++is_signed) {
+      const int dtype = is_signed ? GPURED_I8 : GPURED_U8;
+      const int64_t k = depths[i], want = k * (is_signed ? 128 * 128 : 255 * 255);
+      int64_t a_shape[2], b_shape[2], got[2] = {0, 0}, n = 2;
+      gpured_tensor a, b, out;
+      void *bytes = malloc((size_t)k * 5);
+      CHECK(bytes != NULL, "out of memory");
+      if (!bytes) return;
+      memset(bytes, is_signed ? 0x80 : 0xff, (size_t)k * 5);
+      a_shape[0] = 3;
+      a_shape[1] = b_shape[0] = k;
+      b_shape[1] = n;
+      a = gpured_array(bytes, (gpured_dtype)dtype, 2, a_shape, NULL);
+      b = gpured_array((char *)bytes + 3 * k, (gpured_dtype)dtype, 2, b_shape, NULL);
+      out = gpured_array(got, GPURED_I64, 1, &n, NULL);
+      CHECK(gpured_gemm_reduce(GPURED_MAX, &a, &b, 0, &out, &o) == GPURED_OK, "k %d", (int)k);
+      CHECK(got[0] == want && got[1] == want, "%s, k %d: %lld, %lld", dtype_name(dtype), (int)k,
+            (long long)got[0], (long long)got[1]);
+      free(bytes);
+    }
+}
+
 /* ---- every size ------------------------------------------------------------------------------ */
 
 static const int64_t borders[] = {0,   1,   2,   3,   5,   6,   7,   8,   13,  14,  15, 16,  17,
@@ -354,6 +409,36 @@ static void test_sizes_together(gpured_backend backend) {
         c.ops[2] = GPURED_ARGMIN;
         check(&c);
       }
+}
+
+/* Products of every kind of tile that a GPU with 132 multiprocessors chooses by what it costs; small
+ * ones, which all other tests have, take small tiles. */
+static void test_tiles(gpured_backend backend) {
+  static const int64_t sizes[][4] = {{1, 2040, 2048, 5},  {60, 256, 256, 5},  {200, 128, 128, 12},
+                                     {130, 256, 120, 20}, {1, 1010, 1000, 9}, {1, 640, 900, 20},
+                                     {400, 64, 64, 9},    {300, 50, 60, 17},  {2, 256, 64, 64},
+                                     {5, 60, 200, 40},    {30, 16, 300, 20},  {7, 9, 1000, 33},
+                                     {900, 13, 16, 16},   {1, 3000, 16, 50}};
+  static const int ops[] = {GPURED_MAX, GPURED_ARGMIN, GPURED_SUMSQ, GPURED_LOGSUMEXP};
+  int i, which, t = 0;
+  for (i = 0; i < COUNT(sizes); ++i)
+    for (which = 0; which < 4; ++which, ++t) {
+      const int axis = which % 2;
+      gemm_case c = plain(backend, which == 1 ? GPURED_F64 : GPURED_F32, 0, axis,
+                          sizes[i][1 + axis], sizes[i][2 - axis], sizes[i][3]);
+      if (backend == GPURED_BACKEND_CPU && sizes[i][0] * c.m * c.n * c.k > 10000000) continue;
+      c.a_batch = c.b_batch = 1;
+      c.batch[2] = sizes[i][0];
+      c.count = COUNT(ops);
+      memcpy(c.ops, ops, sizeof ops);
+      if (which == 2) c.acc = GPURED_F64;
+      if (which == 3) c.how_in = LAYOUT_RANDOM;
+      if (t % 3 == 1) {
+        c.alpha = -0.75;
+        c.bias = BIAS_M | BIAS_N;
+      }
+      check(&c);
+    }
 }
 
 /* Long reduced axes: many blocks of 128, so that the tree over them has several levels; and a long
@@ -785,7 +870,10 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_types", test_types, 0},
                                 {"gemm_empty", test_empty, 0},
                                 {"gemm_integers_anywhere", test_integers_anywhere, 0},
+                                {"gemm_bytes", test_bytes, 0},
+                                {"gemm_bytes_extreme", test_bytes_extreme, 0},
                                 {"gemm_sizes", test_sizes, 0},
+                                {"gemm_tiles", test_tiles, 0},
                                 {"gemm_sizes_together", test_sizes_together, 0},
                                 {"gemm_sizes_long", test_sizes_long, 0},
                                 {"gemm_many_panels", test_many_panels, 0},
