@@ -361,6 +361,20 @@ static void test_tensor_shapes(gpured_backend backend) {
       }
 }
 
+/* Enough work for large tiles, which small products of maxima do not get. */
+static void test_tensor_many(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{140, 250, 128, 24}, {33, 600, 136, 70}, {70, 150, 390, 520}};
+  int i, k;
+  if (backend == GPURED_BACKEND_CPU) return; /* which has one kind of tile */
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (k = 0; k < 4; ++k) {
+      tensor_case c = plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16,
+                                   k / 2 ? GPURED_ARGMAX : GPURED_MAX, 0, shapes[i]);
+      c.how_a = k % 3 == 1 ? LAYOUT_F : LAYOUT_C;
+      run_tensor_case(backend, &c);
+    }
+}
+
 /* alpha, biases, maps, distances, several results in one pass, the product itself. */
 static void test_tensor_options(gpured_backend backend) {
   static const int64_t shapes[][4] = {{2, 304, 200, 72}, {1, 131, 77, 45}, {3, 40, 300, 16}};
@@ -413,13 +427,14 @@ static void test_tensor_specials(gpured_backend backend) {
 
 /* Each item alone has the bits that it has in a batch; operands that all items share. */
 static void test_tensor_batch(gpured_backend backend) {
-  static const int64_t shapes[2][4] = {{5, 520, 200, 64}, {5, 150, 392, 520}};
+  static const int64_t shapes[][4] = {{5, 520, 200, 64}, {5, 150, 392, 520}, {40, 520, 200, 64}};
   gpured_options o = tensor_options(backend);
-  int k, i, shared;
+  int k, i, turn;
   for (k = 0; k < COUNT(tensor_ops) - 2; ++k)
-    for (shared = 0; shared < 2; ++shared) {
+    for (turn = 0; turn < 4; ++turn) { /* the last shape has other tiles in a batch than alone */
+      const int shared = turn % 2;
       tensor_case c = plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16, tensor_ops[k], k / 2 % 2,
-                                   shapes[(k + shared) % 2]);
+                                   shapes[turn < 2 ? (k + turn) % 2 : 2]);
       const char *name = text("%s shared %d", tensor_text(&c), shared);
       tensor_data d;
       gpured_tensor a;
@@ -524,6 +539,7 @@ static void test_tensor_device(gpured_backend backend) {
 #endif
 
 const test_case tensor_tests[] = {{"tensor_shapes", test_tensor_shapes, 0},
+                                  {"tensor_many", test_tensor_many, 0},
                                   {"tensor_options", test_tensor_options, 0},
                                   {"tensor_specials", test_tensor_specials, 0},
                                   {"tensor_batch", test_tensor_batch, 0},
