@@ -10952,7 +10952,8 @@ static gpured_status pack_operand_bytes(gemm_run *run, gpured__gemm_plan *ready,
 static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
   const gpured__gemm_plan *p = run->p;
   const int is_signed = p->left.dtype == GPURED_I8;
-  const int64_t most = is_signed ? byte_engine<true>::MOST_STEPS : byte_engine<false>::MOST_STEPS;
+  const int most =
+      is_signed ? (int)byte_engine<true>::MOST_STEPS : (int)byte_engine<false>::MOST_STEPS;
   gpured_status st = GPURED_OK;
   int packs[2], i;
   if (p->depth == 0 || p->depth > most) return GPURED_OK;
