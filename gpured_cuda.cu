@@ -10740,7 +10740,7 @@ static void use_units(const machine *m, const gpured__gemm_plan *p, product_laun
     use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
 }
 
-/* The same for small tiles, whose instances are fewer. */
+/* Both again for small tiles, in fewer instances: what is read otherwise is read by elements. */
 template <class E, int RESIDENT>
 static void use_small_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   const int left = has_vectors(p, &p->left, GPURED__LEFT);
@@ -10753,6 +10753,7 @@ static void use_small_engine(const machine *m, const gpured__gemm_plan *p, produ
     use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
 }
 
+/* A ring for vectors along k is taken where RESIDENT of them would fit into a block's memory. */
 template <class E, int RESIDENT>
 static void use_small_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   const int has_room = RESIDENT * ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
@@ -10851,7 +10852,7 @@ static void choose_f64(const machine *m, const gpured__gemm_plan *p, product_lau
   }
 }
 
-/* bytes: both operands lie along k, for tensor cores. */
+/* bytes: both operands are bytes along k, which tensor cores take. */
 static void choose_engine(const machine *m, const gpured__gemm_plan *p, int bytes,
                           product_launch *l) {
   if (bytes && p->left.dtype == GPURED_I8)
