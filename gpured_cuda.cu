@@ -1028,15 +1028,16 @@ enum {
   LONG_WARPS = 8, /* the last segments of a row have the memory for themselves: many copies then */
   TILE_VECTORS = 512,
   TILE_BYTES = 8192,
-  RAGGED_BYTES = TILE_BYTES + 16, /* a tile that begins within its first vector */
-  RAGGED = -1,                    /* as a WIDTH: w.length elements from any byte on */
-  EACH_MOST = 16,                 /* vectors of a row for one thread */
+  RAGGED_BYTES = TILE_BYTES + 256, /* begins within its first line; read up to a line too far */
+  APART_BYTES = TILE_BYTES + 384,  /* so does each row */
+  RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
+  EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
 __host__ __device__ constexpr int tile_bytes(int mode) {
-  return mode < ROWS_RAGGED_EACH ? TILE_BYTES : RAGGED_BYTES;
+  return mode < ROWS_RAGGED_EACH ? TILE_BYTES : mode == ROWS_RAGGED ? APART_BYTES : RAGGED_BYTES;
 }
 /* Logsumexp computes as long as it reads: more warps on a multiprocessor count for more. */
 __host__ __device__ constexpr int long_warps(int k) { return k == K_LSE ? ROWS_WARPS : LONG_WARPS; }
@@ -1052,7 +1053,7 @@ struct rows {
   int mode;
   int width;      /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
   int width_log2; /* or -1 */
-  int beside;     /* SOME: threads that share a row; RAGGED, not dense: log2 of those of a copy */
+  int beside;     /* SOME: threads that share a row; logsumexp of RAGGED rows too */
   int turns;      /* SOME: rows of 24 vectors that lie like those of 32 */
   int blocks;     /* of a tile */
   int row_log2;   /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
@@ -1060,8 +1061,10 @@ struct rows {
   int dense;      /* rows follow each other, in memory as in the tile; RAGGED: or with small gaps */
   int length;     /* RAGGED: elements of a row that is no longer than a tile */
   int step;       /* RAGGED, dense: bytes from such a row to the next, with what lies between */
-  int pitch;      /* RAGGED, not dense: vectors of a row, from a border to a border */
-  int tiles_log2; /* LONG: tiles of a segment */
+  int pitch;      /* RAGGED, not dense: vectors of a row's place in the tile */
+  int line;       /* RAGGED: such a row begins as far behind a multiple of this as in memory */
+  int copiers_log2;  /* RAGGED, not dense: threads that copy a row */
+  int tiles_log2;    /* LONG: tiles of a segment */
   int64_t row_tiles; /* LONG: tiles of a row */
 };
 
@@ -1296,18 +1299,27 @@ GPURED__DEV void copy_before(char *shared, const char *global, const char *end) 
 GPURED__DEV const char *border_before(const char *p) {
   return (const char *)((uintptr_t)p & ~(uintptr_t)15);
 }
-/* A tile of what lies from `from` on, in memory's own vectors, which begin up to 15 bytes before it
- * and may end as far behind it. */
+/* The place of a vector in a tile of ragged rows: as swizzled() has it, but for rows of one block
+ * that several threads share. They begin anywhere, and there is nothing to gain. */
+GPURED__DEV int swizzled_ragged(int v, int mask) { return v ^ (v >> 4 & mask); }
 template <int P>
-GPURED__DEV void load_span(const job &j, const char *from, int bytes, char *stage, int t) {
-  const char *border = border_before(from);
-  const int all = (int)(from - border) + bytes, whole = all / 16;
-  const int mine = swizzled<P>(t, log2_of(16 * P));
-  copy_every_32nd<TILE_VECTORS + 32>(stage, border + 16 * t, whole - t, [&](int i) {
-    return (mine ^ swizzled<P>(i, log2_of(16 * P)) ^ i) + i;
-  });
-  if (all % 16 && t == 0)
-    copy_before(stage + 16 * swizzled<P>(whole, log2_of(16 * P)), border + 16 * whole, j.end);
+GPURED__DEV int ragged_mask(int row_log2) {
+  return P >= 4 && row_log2 == 0 ? 0 : 8 - P;
+}
+/* A tile of what lies from `from` on, in memory's own vectors, of which the first and the last one
+ * may hold more. It begins as far behind a line of 128 bytes as in memory: only so lines arrive
+ * whole, and a copy in pieces costs the second cache twice its requests. */
+template <int P>
+GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, char *stage,
+                           int t) {
+  const int before = (int)((uintptr_t)from & 127), whole = (before + bytes) / 16;
+  const char *line = from - before;
+  const auto slot = [&](int v) { return swizzled_ragged(v, mask); };
+  copy_if<16>(t >= before / 16 && t < whole, stage + 16 * slot(t), line + 16 * t);
+  copy_every_32nd<TILE_VECTORS>(stage, line + 16 * (t + 32), whole - t - 32,
+                                [&](int i) { return slot(t + 32 + i); });
+  if ((before + bytes) % 16 && t == 0)
+    copy_before(stage + 16 * slot(whole), line + 16 * whole, j.end);
 }
 /* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
  * side as many threads as it takes. */
@@ -1315,24 +1327,26 @@ template <int S, int P>
 GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *stage, int t) {
   const int most = w.blocks >> w.row_log2, bytes = w.length * S;
   const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
+  const int mask = ragged_mask<P>(w.row_log2);
   if (w.dense) {
-    load_span<P>(j, j.in + row * w.step, (count - 1) * w.step + bytes, stage, t);
+    load_span<P>(j, j.in + row * w.step, (count - 1) * w.step + bytes, mask, stage, t);
     return;
   }
-  const int beside_log2 = w.beside, lane = t & ((1 << beside_log2) - 1);
-  for (int r = t >> beside_log2; r < count; r += 32 >> beside_log2) {
-    const char *from = j.in + start_of(j, row + r) * S, *border = border_before(from);
-    const int all = (int)(from - border) + bytes;
-    for (int v = lane; 16 * v < all; v += 1 << beside_log2)
-      copy_before(stage + 16 * swizzled<P>(r * w.pitch + v, log2_of(16 * P)), border + 16 * v,
-                  j.end);
+  const int lane = t & ((1 << w.copiers_log2) - 1);
+  for (int r = t >> w.copiers_log2; r < count; r += 32 >> w.copiers_log2) {
+    const char *from = j.in + start_of(j, row + r) * S;
+    const int before = (int)((uintptr_t)from & (w.line - 1)), first = before / 16;
+    const char *line = from - before;
+    for (int v = lane; 16 * v < before + bytes; v += 1 << w.copiers_log2)
+      if (v >= first)
+        copy_before(stage + 16 * swizzled_ragged(r * w.pitch + v, mask), line + 16 * v, j.end);
   }
 }
 /* The byte of such a tile at which its row r begins. */
 template <int S>
 GPURED__DEV int ragged_start(const job &j, const rows &w, int64_t row, int r) {
-  if (w.dense) return (int)((uintptr_t)(j.in + row * w.step) & 15) + r * w.step;
-  return r * w.pitch * 16 + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & 15);
+  if (w.dense) return (int)((uintptr_t)(j.in + row * w.step) & 127) + r * w.step;
+  return r * w.pitch * 16 + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & (w.line - 1));
 }
 
 /* 16 bytes as values. */
@@ -1548,10 +1562,10 @@ template <int D, class T>
 struct ragged {
   enum { P = stored<D>::SIZE, V = 16 / P };
   const char *stage;
-  int vector;   /* of row 0 */
-  int origin;   /* element of the block at which that begins: may be before it */
-  int end, how; /* of the block, counted from there */
-  int count;    /* rows of which something exists */
+  int vector, mask; /* of row 0; of places in the tile */
+  int origin;       /* element of the block at which that begins: may be before it */
+  int end, how;     /* of the block, counted from there */
+  int count;        /* rows of which something exists */
   __device__ __forceinline__ void set(const char *tile, int start, int64_t left, int thread) {
     stage = tile;
     vector = start / 16 + thread;
@@ -1560,8 +1574,7 @@ struct ragged {
     count = (end + GPURED__LANES - 1) / GPURED__LANES;
   }
   __device__ __forceinline__ uint4 raw(int r) const {
-    const int at = swizzled<P>(vector + r * P, log2_of(16 * P));
-    return *(const uint4 *)(stage + 16 * at);
+    return *(const uint4 *)(stage + 16 * swizzled_ragged(vector + r * P, mask));
   }
   __device__ __forceinline__ void read(int r, T *x) const { unpack<D, T, V>(raw(r), x, how); }
   __device__ __forceinline__ some_exist exist(int r) const {
@@ -1902,10 +1915,12 @@ GPURED__DEV void look_at(piece<D, T> *p, const job &j, const rows &w, const char
   p->count = rows_left(left, t % P * piece<D, T>::V);
 }
 template <int MODE, int D, class T>
-GPURED__DEV void look_at(ragged<D, T> *p, const job &j, const rows &, const char *stage, int,
+GPURED__DEV void look_at(ragged<D, T> *p, const job &j, const rows &w, const char *stage, int,
                          int start, int64_t left, int t) {
+  enum { P = ragged<D, T>::P };
   p->how = j.how;
-  p->set(stage, start, left, t % ragged<D, T>::P);
+  p->mask = ragged_mask<P>(MODE == ROWS_RAGGED_LONG ? 1 : w.row_log2);
+  p->set(stage, start, left, t % P);
 }
 template <int MODE, int D, class T>
 struct view {
@@ -1948,24 +1963,56 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
 
 /* Logsumexp of rows that `BESIDE` threads share, vector by vector in turn: two or four of those
  * that hold 16 lanes, whichever leaves fewer threads of a warp without a row. WIDTH: known to the
- * code, and a multiple of eight vectors, which lie by slot_of's turns; or 0. */
+ * code, and a multiple of eight vectors, which lie by slot_of's turns; or 0; or RAGGED: then the
+ * elements that a row's first and last vectors hold of others count as -inf, which adds nothing. */
 template <int BESIDE, int WIDTH>
 struct lse_share {
   enum { P = 4, V = 4, EACH = P / BESIDE, LANES = EACH * V };
   const char *stage;
   int slot, turn, width, thread;
+  int before, length; /* RAGGED: elements in front of the row in its first vector; of the row */
 
   template <class F>
   __device__ __forceinline__ void feed(int v, int part, const F &f) const {
     float x[V];
-    const int at = WIDTH ? slot + (v ^ turn) : slot + v;
+    const int at = WIDTH > 0 ? slot + (v ^ turn) : slot + v;
     unpack<GPURED_F32, float, V>(*(const uint4 *)(stage + 16 * at), x, GPURED__PLAIN);
 #pragma unroll
     for (int i = 0; i < V; ++i) f(part * V + i, x[i]);
   }
+  template <class F>
+  __device__ __forceinline__ void feed_existing(int v, int part, const F &f) const {
+    const int at = min(slot + v, RAGGED_BYTES / 16 - 1), first = (v + thread) * V - before;
+    float x[V], none;
+    set_neutral<K_MAX>(&none);
+    unpack<GPURED_F32, float, V>(*(const uint4 *)(stage + 16 * at), x, GPURED__PLAIN);
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      f(part * V + i, (unsigned)(first + i) < (unsigned)length ? x[i] : none);
+  }
+  template <class F>
+  __device__ __forceinline__ void each_ragged(const F &f) const {
+    const int whole = length / (BESIDE * V), all = (length + 2 * V - 2) / V;
+    int k = 1;
+    feed_existing(0, 0, f);
+#pragma unroll 1
+    for (; k + 1 < whole; k += 2) {
+      feed(k * BESIDE, 1 % EACH, f);
+      feed((k + 1) * BESIDE, 0, f);
+    }
+#pragma unroll 1
+    for (; k * BESIDE < all; k += 2) {
+      feed_existing(k * BESIDE, 1 % EACH, f);
+      if ((k + 1) * BESIDE < all) feed_existing((k + 1) * BESIDE, 0, f);
+    }
+  }
   /* f(lane of the thread's, x), in ascending order. */
   template <class F>
   __device__ __forceinline__ void each(const F &f) const {
+    if (WIDTH == RAGGED) {
+      each_ragged(f);
+      return;
+    }
     const int full = (WIDTH ? WIDTH : width) / P;
     int r = 0;
     for (; r + BESIDE <= full; r += BESIDE)
@@ -2008,10 +2055,16 @@ GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *
   lse_share<BESIDE, WIDTH> mine;
   mine.stage = stage;
   mine.width = w.width;
+  mine.length = w.length;
   mine.thread = t % BESIDE;
   for (int block = t / BESIDE; block - t / BESIDE < w.blocks; block += 32 / BESIDE) {
     mine.turn = block * BESIDE & 7 ^ mine.thread;
     mine.slot = min(block, w.blocks - 1) * w.width + (WIDTH ? 0 : mine.thread);
+    if (WIDTH == RAGGED) {
+      const int start = ragged_start<4>(j, w, row, min(block, w.blocks - 1));
+      mine.slot = start / 16 + mine.thread;
+      mine.before = start % 16 / 4;
+    }
     const pair_node<float> node = mine.node();
     if (mine.thread == 0 && block < w.blocks && row + block < j.outputs)
       store_result<K_LSE>(j, row + block, node);
@@ -2090,7 +2143,8 @@ GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_LONG)
     load_span<S>(j, base + tile * TILE_BYTES,
-                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), stage, t);
+                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), ragged_mask<S>(1),
+                 stage, t);
   else
     load_run<S, ROWS_LONG, 0>(base + tile * TILE_BYTES, j.n * S / 16 - tile * TILE_VECTORS, w,
                               stage, t);
@@ -2129,7 +2183,7 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int64_t left = w.row_tiles - first;
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
-  const int lead = (int)((uintptr_t)base & 15);
+  const int lead = (int)((uintptr_t)base & 127);
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
     fetch_tile<D, MODE>(j, w, base, first + i, stage, t);
@@ -2192,6 +2246,11 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
       lse_rows<4, 64>(j, w, row, stage, t);
     else
       lse_rows<4, 0>(j, w, row, stage, t);
+  } else if (MODE == ROWS_RAGGED && shares_lse(A, D, K) && w.row_log2 == 0) {
+    if (w.beside == 2)
+      lse_rows<2, RAGGED>(j, w, row, stage, t);
+    else
+      lse_rows<4, RAGGED>(j, w, row, stage, t);
   } else {
     some_rows<A, D, K, MODE>(j, w, row, stage, t);
   }
@@ -2328,6 +2387,20 @@ GPURED__DEV uint4 load_loose(const char *p, int count) {
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+/* Where the 16 bytes of a thread lie among those of its `across` neighbours, for one copy after
+ * another of rows that are `step` bytes apart: as far behind a line of 128 bytes as in memory. A
+ * line that lies otherwise arrives in pieces. */
+struct line_turn {
+  unsigned first, step, last;
+  __device__ __forceinline__ line_turn(const char *from, int64_t bytes, int across)
+      : first((unsigned)((uintptr_t)from >> 4)),
+        step((unsigned)(bytes >> 4)),
+        last((unsigned)across - 1) {}
+  __device__ __forceinline__ int operator()(int k) const {
+    return (int)((first + (unsigned)k * step & last) * 16);
+  }
+};
+
 /*
  * A thread's rows of a segment, as they come: 16 bytes of each, four rows at a time, by copies that
  * run ahead into a ring of its own in shared memory. As many bytes are on their way as the ring has
@@ -2336,29 +2409,33 @@ GPURED__DEV uint4 load_loose(const char *p, int count) {
 enum { COLS_RING = 3, COLS_ROWS = 4 };
 enum { COLS_RING_BYTES = COLS_RING * COLS_ROWS * COLS_THREADS * 16 };
 struct column_ring {
-  char *mine;
+  char *mine[COLS_ROWS]; /* which four rows have in common, but for bytes */
   const char *next;
   int64_t step;
   int left, at;
   const char *end; /* of the input, for the last thread of a row; otherwise NULL */
 
+  __device__ __forceinline__ char *slot(int k) const {
+    return mine[k] + (at * COLS_ROWS + k) * COLS_THREADS * 16;
+  }
   __device__ __forceinline__ void ask() {
-    char *to = mine + at * COLS_ROWS * COLS_THREADS * 16;
-    if (end) {
-#pragma unroll 1
-      for (int k = 0; k < COLS_ROWS && k < left; ++k)
-        copy_before(to + k * COLS_THREADS * 16, next + k * step, end);
-    } else {
 #pragma unroll
-      for (int k = 0; k < COLS_ROWS; ++k)
-        copy_if<16>(k < left, to + k * COLS_THREADS * 16, next + k * step);
-    }
+    for (int k = 0; k < COLS_ROWS; ++k)
+      if (!end)
+        copy_if<16>(k < left, slot(k), next + k * step);
+      else if (k < left)
+        copy_before(slot(k), next + k * step, end);
+
     copies_commit();
     next += COLS_ROWS * step;
     left -= COLS_ROWS;
   }
-  __device__ __forceinline__ void start(char *space, const char *from, int rows, int64_t stride) {
-    mine = space;
+  /* space: of `across` threads side by side */
+  __device__ __forceinline__ void start(char *space, int across, const char *from, int rows,
+                                        int64_t stride) {
+    const line_turn turn(from, stride, across);
+#pragma unroll
+    for (int k = 0; k < COLS_ROWS; ++k) mine[k] = space + turn(k);
     next = from;
     step = stride;
     left = rows;
@@ -2367,10 +2444,9 @@ struct column_ring {
   }
   /* Four rows to registers, and those a ring ahead asked for. */
   __device__ __forceinline__ void take(uint4 *raw) {
-    const char *from = mine + at * COLS_ROWS * COLS_THREADS * 16;
     copies_wait_but<COLS_RING - 1>();
 #pragma unroll
-    for (int k = 0; k < COLS_ROWS; ++k) raw[k] = *(const uint4 *)(from + k * COLS_THREADS * 16);
+    for (int k = 0; k < COLS_ROWS; ++k) raw[k] = *(const uint4 *)slot(k);
     ask();
     at = at + 1 < COLS_RING ? at + 1 : 0;
   }
@@ -2694,7 +2770,8 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   share.width = c.narrow ? c.columns : 0;
   ring.end = right < V ? j.end : NULL;
   base = border_before(base) + tx * 16;
-  ring.start(space + threadIdx.x * 16, base, share.rows, GPURED__LANES * c.row_bytes);
+  ring.start(space + ((int)threadIdx.x - tx) * 16, across, base, share.rows,
+             GPURED__LANES * c.row_bytes);
   share.last = base + share.rows * GPURED__LANES * c.row_bytes;
   share.begin = max(0, -place);
   share.end = c.narrow ? min((int)V, elements % GPURED__LANES * c.columns - place) : 0;
@@ -2997,41 +3074,49 @@ struct unit_place {
   }
 };
 
-/* A thread's part of the ring. `ahead` is the unit whose rows are asked for next: half 0 or 1. */
+/* The ring of threads side by side. `ahead` is the unit whose rows are asked for next, half 0 or
+ * 1. */
 struct unit_ring {
-  char *mine;
+  char *space;
   int at; /* the half in the ring that is read next, and asked for after it */
   unit_place ahead;
   int half;
 
   __device__ __forceinline__ char *slot() const {
-    return mine + at * UNIT_HALF * (int)blockDim.x * 16;
+    return space + at * UNIT_HALF * (int)blockDim.x * 16;
+  }
+  __device__ __forceinline__ static line_turn turn(const cols &c, const char *from) {
+    return line_turn(from, GPURED__LANES * c.row_bytes, 1 << c.across_log2);
   }
   __device__ __forceinline__ void ask(const job &j, const cols &c, int v, int bytes) {
     char *to = slot();
     const char *from = ahead.from + half * UNIT_HALF * GPURED__LANES * c.row_bytes;
     const int rows = ahead.rows - half * UNIT_HALF;
+    const line_turn place = turn(c, ahead.from);
     if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
-        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16,
+        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k),
                     from + (int64_t)k * GPURED__LANES * c.row_bytes);
     else
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k)
-        copy_before(to + k * (int)blockDim.x * 16, from + (int64_t)k * GPURED__LANES * c.row_bytes,
-                    j.end);
+        copy_before(to + k * (int)blockDim.x * 16 + place(k),
+                    from + (int64_t)k * GPURED__LANES * c.row_bytes, j.end);
     copies_commit();
     at = at + 1 < UNIT_RING ? at + 1 : 0;
     if (half) ahead.advance(j, c, v, bytes);
     half ^= 1;
   }
-  /* Half a unit to registers, and the half a ring ahead asked for. */
-  __device__ __forceinline__ void take(const job &j, const cols &c, int v, int bytes, uint4 *raw) {
+  /* Half a unit, which begins at `first`, to registers, and the half a ring ahead asked for. */
+  __device__ __forceinline__ void take(const job &j, const cols &c, int v, int bytes,
+                                       const char *first, uint4 *raw) {
     const char *from = slot();
+    const line_turn place = turn(c, first);
     copies_wait_but<UNIT_RING - 1>();
 #pragma unroll
-    for (int k = 0; k < UNIT_HALF; ++k) raw[k] = *(const uint4 *)(from + k * (int)blockDim.x * 16);
+    for (int k = 0; k < UNIT_HALF; ++k)
+      raw[k] = *(const uint4 *)(from + k * (int)blockDim.x * 16 + place(k));
     ask(j, c, v, bytes);
   }
 };
@@ -3168,7 +3253,7 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
   unit_ring ring;
   unit_place now;
   now.start(j, c, V, SIZE);
-  ring.mine = space + t * 16;
+  ring.space = space + (t >> c.across_log2 << c.across_log2) * 16;
   ring.at = ring.half = 0;
   ring.ahead = now;
 #pragma unroll 1
@@ -3177,8 +3262,8 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
     const unit_place next = ring.ahead; /* half of it has been asked for */
     uint4 raw[UNIT_ROWS];
     T a[V], b[V];
-    ring.take(j, c, V, SIZE, raw);
-    ring.take(j, c, V, SIZE, raw + UNIT_HALF);
+    ring.take(j, c, V, SIZE, now.from, raw);
+    ring.take(j, c, V, SIZE, now.from, raw + UNIT_HALF);
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<sums::FIRST>(&a[i]);
     unit_rows<D, T, V>(raw, now.rows, [&](int, const T *x) {
@@ -5869,20 +5954,27 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   const int bytes = (int)r->j.n * size;
   const int each = size == 1 ? bytes <= 4 : bytes <= (r->kind < K_ARG ? 16 * EACH_MOST : 352);
   const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
+  const int lines = (bytes + 254) / 128 * 8; /* vectors of those, wherever the row begins */
   int at_once = 32, count;
   w->mode = each ? ROWS_RAGGED_EACH : ROWS_RAGGED;
   w->row_log2 = log2_up(blocks);
-  if (!each) at_once = 32 / size >> w->row_log2;
+  w->beside = shares_lse(r->acc, r->dtype, r->kind) && blocks == 1 && bytes <= 42 * 16 ? 2 : size;
+  if (!each) at_once = 32 / w->beside >> w->row_log2;
   w->length = (int)r->j.n;
   w->pitch = (bytes + 30) / 16; /* wherever the row begins */
-  w->beside = w->pitch > 16 ? 5 : log2_up(w->pitch);
+  w->copiers_log2 = w->pitch > 16 ? 5 : log2_up(w->pitch);
   w->step = bytes;
   w->dense = rows_are_dense(r);
   if (r->j.kept_count == 1 && step > bytes && step <= bytes + bytes / 8) {
     w->dense = 1;
     w->step = (int)step;
   }
-  count = w->dense ? 1 + (TILE_BYTES - bytes) / w->step : TILE_VECTORS / w->pitch;
+  w->line = 16;
+  if (w->pitch > 16 && (TILE_VECTORS + 16) / lines >= TILE_VECTORS / w->pitch) {
+    w->line = 128;
+    w->pitch = lines;
+  }
+  count = w->dense ? 1 + (TILE_BYTES - bytes) / w->step : (TILE_VECTORS + 16) / w->pitch;
   if (count == 0) count = 1;
   if (count > at_once) count = count / at_once * at_once;
   w->blocks = count << w->row_log2;
@@ -5943,10 +6035,21 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
               ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
+/* Do tiles of rows that keep to 16 bytes begin at lines of 128, too, so that those arrive whole?
+ * Rows that lie otherwise are better off as ragged ones, unless threads have one each or compute
+ * longer than memory takes. */
+static int begins_lines(const reduction *r, int size, int64_t row_log2) {
+  const int64_t bytes = r->j.n * size, at_once = 32 / size >> row_log2;
+  if (r->kind >= K_ARG || bytes <= 16 * EACH_MOST) return 1;
+  if (at_once == 0 || !rows_are_dense(r)) return aligned(r, 128, -1);
+  return (uintptr_t)r->j.in % 128 == 0 && at_once * bytes % 128 == 0;
+}
+
 static int choose_rows(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
-  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1);
+  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1) ||
+                     !begins_lines(r, size, blocks > groups ? 6 : log2_up(blocks));
   if (r->j.line_count > 1) return 0;
   if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
@@ -6785,8 +6888,9 @@ struct fma_engine {
   __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
     const int which = step % (1 + AHEAD);
     load<L, R>(left, right, AHEAD ? next : step);
-    /* Of 16 orders that were measured, those whose operands meet in register banks least. */
-    if constexpr (TN == 16) {
+    /* Of 16 orders that were measured, those whose operands meet in register banks least; for TN =
+     * 8 and 256 threads the one that spills nothing. */
+    if constexpr (TN == 16 || (TN == 8 && THREADS == 256)) {
 #pragma unroll
       for (int i = 0; i < 8; i += 2)
 #pragma unroll
@@ -10032,11 +10136,29 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
   return tensor_lay_out(p, t);
 }
 
+/* The axes of the batch along which an operand has items of its own, the innermost first, for
+ * copies of `size` elements each; the strides of the plan become those of the copies. Returns how
+ * many items there are. */
+static int64_t copy_items(gpured__gemm_plan *p, int which, int64_t size, int *axes, int64_t *n,
+                          int64_t *strides) {
+  int64_t items = 1;
+  *axes = 0;
+  for (int i = p->batch_count - 1; i >= 0; --i) {
+    int64_t *stride = &p->batch[i].stride[which];
+    if (p->batch[i].n == 1 || *stride == 0) continue;
+    n[*axes] = p->batch[i].n;
+    strides[(*axes)++] = *stride;
+    *stride = items * size;
+    items *= p->batch[i].n;
+  }
+  return items;
+}
+
 /* An operand of the plan as a copy whose rows begin at 16 bytes; its bytes. */
 static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   gpured_tensor *x = which == GPURED__LEFT ? &p->left : &p->right;
   int64_t *s = x->strides + x->ndim - 2, *along = s + (which == GPURED__RIGHT);
-  int64_t *depth = s + (which == GPURED__LEFT), items = 1;
+  int64_t *depth = s + (which == GPURED__LEFT);
   const int64_t n = which == GPURED__LEFT ? p->rows : p->columns;
   const int across = n > 1 && (p->depth == 1 || llabs(*along) < llabs(*depth));
   memset(o, 0, sizeof *o);
@@ -10050,15 +10172,8 @@ static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   *(across ? depth : along) = o->pitch * 8;
   *(across ? along : depth) = 1;
   x->data = NULL;
-  for (int i = p->batch_count - 1; i >= 0; --i) {
-    int64_t *stride = &p->batch[i].stride[which];
-    if (p->batch[i].n == 1 || *stride == 0) continue;
-    o->n[o->axes] = p->batch[i].n;
-    o->item_stride[o->axes++] = *stride;
-    *stride = items * o->rows * o->pitch * 8;
-    items *= p->batch[i].n;
-  }
-  o->all_rows = items * o->rows;
+  o->all_rows =
+      copy_items(p, which, o->rows * o->pitch * 8, &o->axes, o->n, o->item_stride) * o->rows;
   return 16 * (double)o->all_rows * (double)o->pitch;
 }
 
@@ -10753,10 +10868,9 @@ static void use_small_engine(const machine *m, const gpured__gemm_plan *p, produ
     use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
 }
 
-/* A ring for vectors along k is taken where RESIDENT of them would fit into a block's memory. */
 template <class E, int RESIDENT>
 static void use_small_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  const int has_room = RESIDENT * ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
+  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
   const int left_along = has_room && has_deep_vectors(p, &p->left, GPURED__LEFT);
   if (left_along && has_vectors(p, &p->right, GPURED__RIGHT))
     use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT>(m, l);
@@ -10872,24 +10986,6 @@ static void choose_engine(const machine *m, const gpured__gemm_plan *p, int byte
 }
 
 /* ---- Operands that are copied first ---- */
-
-/* The axes of the batch along which an operand has items of its own, the innermost first, for
- * copies of `size` elements each; the strides of the plan become those of the copies. Returns how
- * many items there are. */
-static int64_t copy_items(gpured__gemm_plan *p, int which, int64_t size, int *axes, int64_t *n,
-                          int64_t *strides) {
-  int64_t items = 1;
-  *axes = 0;
-  for (int i = p->batch_count - 1; i >= 0; --i) {
-    int64_t *stride = &p->batch[i].stride[which];
-    if (p->batch[i].n == 1 || *stride == 0) continue;
-    n[*axes] = p->batch[i].n;
-    strides[(*axes)++] = *stride;
-    *stride = items * size;
-    items *= p->batch[i].n;
-  }
-  return items;
-}
 
 /* Elements of 16 bits as f32, whose engines are the fast ones; their order in memory stays. */
 static gpured_status widen_operand(gemm_run *run, gpured__gemm_plan *ready, int which) {
@@ -11517,6 +11613,13 @@ struct parcel {
   int busy, own_stream;
 };
 
+/* What lies in front of a copy in its first 16 bytes is read with it, for nothing. */
+static gpured_status clear_before(const machine *m, const staged *s) {
+  const size_t bytes = (uintptr_t)s->device % 16;
+  if (bytes == 0) return GPURED_OK;
+  return status_of(cudaMemsetAsync(s->device - bytes, 0, bytes, m->stream));
+}
+
 /* Memory for the copies of a piece whose axes are known, and the inputs in it. The first piece is
  * the largest. */
 static gpured_status send(const gpured__call *call, ring *r, parcel *p) {
@@ -11529,9 +11632,12 @@ static gpured_status send(const gpured__call *call, ring *r, parcel *p) {
   }
   if (!p->memory) st = stage_alloc(&p->m, bytes, &p->memory);
   for (i = 0, bytes = 0; i < p->count && st == GPURED_OK; ++i) {
-    settle(&p->parts[i], p->memory + bytes);
-    bytes += room(&p->parts[i]);
-    if (!p->parts[i].output && p->parts[i].elements > 0) st = copy_in(&p->m, call, r, &p->parts[i]);
+    staged *s = &p->parts[i];
+    settle(s, p->memory + bytes);
+    bytes += room(s);
+    if (s->output || s->elements == 0) continue;
+    st = clear_before(&p->m, s);
+    if (st == GPURED_OK) st = copy_in(&p->m, call, r, s);
   }
   return st;
 }
