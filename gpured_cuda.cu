@@ -1289,6 +1289,25 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   }
 }
 
+/* A tile of rows of several blocks for logsumexp of floats, which computes as long as it reads:
+ * rows end in -inf, which adds nothing, up to a whole block, so that all threads do the same. */
+GPURED__DEV void load_filled_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
+  enum { BLOCK_VECTORS = GPURED__BLOCK / 4, MOST = 4 * BLOCK_VECTORS };
+  const int vectors = (int)j.n / 4, count = w.blocks >> w.row_log2;
+  const float none = lowest(0.0f);
+  const auto slot = [](int v) { return swizzled<4>(v, log2_of(BLOCK_VECTORS)); };
+#pragma unroll 1
+  for (int r = 0; r < count && row + r < j.outputs; ++r) {
+    const char *from = j.in + start_of(j, row + r) * 4;
+    char *to = stage + (r << w.row_log2) * (16 * BLOCK_VECTORS);
+#pragma unroll 1
+    for (int v = t; v - t < vectors; v += MOST)
+      copy_every_32nd<MOST>(to, from + 16 * v, vectors - v, [&](int i) { return slot(v + i); });
+    for (int v = vectors + t; v < (vectors + BLOCK_VECTORS - 1 & -BLOCK_VECTORS); v += 32)
+      *(float4 *)(to + 16 * slot(v)) = make_float4(none, none, none, none);
+  }
+}
+
 /* 16 bytes, or those of them that lie before the end of the input. */
 GPURED__DEV void copy_before(char *shared, const char *global, const char *end) {
   if (end - global >= 16)
@@ -1605,11 +1624,13 @@ GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
  * begin with this row, and otherwise with what is neutral; exists(i): is x[i] one of the block? */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
+  /* where a block of the warp's ends early, all go the same way, or each way would take its time */
+  const bool whole = __all_sync(~0u, p.count == GPURED__LANES || p.count == 0);
   if (p.width_log2 < 0) {
     each_row_of<false>(p, f);
-  } else if (p.count < GPURED__LANES) {
+  } else if (!whole) {
     each_row_of<true>(p, f);
-  } else {
+  } else if (p.count > 0) {
     T x[piece<D, T>::V];
 #pragma unroll
     for (int r = 0; r < GPURED__LANES; ++r) {
@@ -1935,6 +1956,11 @@ struct view<ROWS_RAGGED_LONG, D, T> {
   typedef ragged<D, T> Q;
 };
 
+/* Logsumexp of floats has code of its own: it computes as long as it reads. */
+__host__ __device__ constexpr bool shares_lse(int a, int d, int k) {
+  return a == GPURED__F32 && d == GPURED_F32 && k == K_LSE;
+}
+
 /* Tiles of rows that fit in them: each group of blocks is a row. */
 template <int A, int D, int K, int MODE>
 GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const char *stage,
@@ -1952,7 +1978,9 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     int start = 0;
     if (MODE == ROWS_RAGGED)
       start = ragged_start<S>(j, w, first_row, block >> w.row_log2) + (int)offset * S;
-    look_at<MODE>(&mine, j, w, stage, block, start, exists ? j.n - offset : 0, t);
+    const int64_t left = exists ? j.n - offset : 0;
+    const bool filled = MODE == ROWS_WHOLE && shares_lse(A, D, K) && left > 0;
+    look_at<MODE>(&mine, j, w, stage, block, start, filled ? (int64_t)GPURED__BLOCK : left, t);
     unit::make(j, mine, w.unit_log2, offset, t, node);
     join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1,
                                 1 << w.row_log2);
@@ -2206,11 +2234,6 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   end_segment<A, D, K>(j, row, segment, node, t);
 }
 
-/* Logsumexp of floats has code of its own where few threads share a row. */
-__host__ __device__ constexpr bool shares_lse(int a, int d, int k) {
-  return a == GPURED__F32 && d == GPURED_F32 && k == K_LSE;
-}
-
 /* Rows of 4, 8, 16, 32 and 64 floats have code of their own; logsumexp, which computes as long as
  * it reads, all short ones. */
 __host__ __device__ constexpr bool fixes_widths(int a, int d) {
@@ -2225,6 +2248,8 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
     load_ragged<S, 8>(j, w, row, stage, t); /* eight: no swizzle */
   else if (MODE == ROWS_RAGGED)
     load_ragged<S, S>(j, w, row, stage, t);
+  else if (MODE == ROWS_WHOLE && shares_lse(A, D, K) && !w.dense)
+    load_filled_rows(j, w, row, stage, t);
   else
     load_tile<S, MODE, WIDTH>(j, w, row, stage, t);
   copies_wait();

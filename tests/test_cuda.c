@@ -121,10 +121,11 @@ static void test_device_reduce(gpured_backend backend) {
  * are read 16 rows at a time, with and without a rest; strips that lose a few; short ones. */
 static void test_device_ragged(gpured_backend backend) {
   static const int64_t shapes[][2] = {
-      {1000, 3},  {3001, 7},    {777, 61},    {515, 101}, {300, 257},   {99, 1001},  {40, 1503},
-      {5, 4099},  {3, 100003},  {1, 3000001}, {70001, 3}, {9000, 7},    {2049, 33},  {600, 127},
-      {300, 255}, {4, 40001},   {64, 4097},   {200, 333}, {100003, 1},  {16, 5},     {4097, 2},
-      {255, 17},  {5000, 1003}, {2, 8191},    {33, 9},    {100001, 11}, {1537, 1999}};
+      {1000, 3},  {3001, 7},    {777, 61},    {515, 101}, {300, 257},   {99, 1001},   {40, 1503},
+      {5, 4099},  {3, 100003},  {1, 3000001}, {70001, 3}, {9000, 7},    {2049, 33},   {600, 127},
+      {300, 255}, {4, 40001},   {64, 4097},   {200, 333}, {100003, 1},  {16, 5},      {4097, 2},
+      {255, 17},  {5000, 1003}, {2, 8191},    {33, 9},    {100001, 11}, {1537, 1999}, {150, 89},
+      {140, 170}, {130, 171},   {120, 250},   {110, 259}, {70, 1025},   {60, 2047}};
   int i, j, k;
   (void)backend;
   for (i = 0; i < COUNT(shapes); ++i)
@@ -688,6 +689,38 @@ static void test_device_gemm(gpured_backend backend) {
         }
 }
 
+/* Bytes along k that begin beside a multiple of 16: tensor cores get a copy where the workspace has
+ * room for one, which the query, without their place, does not ask for. */
+static void test_device_displaced(gpured_backend backend) {
+  static const int shifts[] = {1, 8, 15};
+  int i, more;
+  (void)backend;
+  for (i = 0; i < COUNT(shifts); ++i)
+    for (more = 0; more < 2; ++more) {
+      gpured_options o = strict_options(NULL);
+      gpured_status st;
+      size_t bytes = 0;
+      there x;
+      gpured_tensor a, b;
+      make_there(&x, i ? GPURED_I8 : GPURED_U8, 2, 150, 90, 160, gemm_trio, 2, i % 2, LAYOUT_C,
+                 shifts[i]);
+      a = *x.g.a;
+      b = *x.g.b;
+      a.data = b.data = NULL;
+      x.g.a = &a;
+      x.g.b = &b;
+      st = gpured_gemm_reduce_ex_workspace(&x.g, &o, &bytes);
+      take_workspace(&o, st, bytes + (more ? 1 << 20 : 0));
+      x.g.a = &x.da.t;
+      x.g.b = &x.db.t;
+      st = gpured_gemm_reduce_ex(&x.g, &o);
+      CHECK(st == GPURED_OK, "displaced bytes: status %d", (int)st);
+      check_there(&x, text("bytes %d beside a border, room %d", shifts[i], more));
+      RUN(cudaFree(o.workspace));
+      free_there(&x);
+    }
+}
+
 /* Many items have the bits that each has alone. */
 static void test_gemm_batch(gpured_backend backend) {
   there x;
@@ -811,6 +844,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},
                                 {"device_gemm", test_device_gemm, T_CUDA},
+                                {"device_displaced", test_device_displaced, T_CUDA},
                                 {"device_gemm_batch", test_gemm_batch, T_CUDA},
                                 {"device_gemm_streams", test_gemm_streams, T_CUDA},
                                 {"device_gemm_memory", test_gemm_memory, T_CUDA},
