@@ -1621,7 +1621,8 @@ GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
 }
 
 /* f(row, x, starts, exists) for each row of V elements, in ascending order; starts: the lanes shall
- * begin with this row, and otherwise with what is neutral; exists(i): is x[i] one of the block? */
+ * begin with this row, and otherwise with what is neutral; exists(i): is x[i] one of the block? All
+ * threads of a warp come here together. */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
   /* where a block of the warp's ends early, all go the same way, or each way would take its time */
@@ -1786,7 +1787,7 @@ struct byte_max {
   enum { P = 1, V = 16, VN = V, PN = P };
   template <class Q>
   GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
-    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS || p.count == 0) {
+    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS) {
       block_lanes<K_MAX>(p, node, [&](uint64_t x) { return prepared<K_MAX>(x, j); });
       return;
     }
@@ -1800,10 +1801,10 @@ struct byte_max {
     });
     a = max(a & 0xffu, a >> 16) ^ (turn & 0xffu);
 #pragma unroll
-    for (int i = 1; i < V; ++i) set_neutral<K_MAX>(&node[i]);
+    for (int i = 0; i < V; ++i) set_neutral<K_MAX>(&node[i]);
     uint64_t x;
     widen<D>((typename stored<D>::S)a, &x);
-    node[0] = prepared<K_MAX>(x, j);
+    if (p.count > 0) node[0] = prepared<K_MAX>(x, j);
   }
 };
 template <>
