@@ -1644,27 +1644,29 @@ template <int D, class T, class F>
 GPURED__DEV void each_row(const ragged<D, T> &p, const F &f) {
   enum { V = ragged<D, T>::V, AT_ONCE = 5 }; /* 15 rows lie between the ends of a block */
   T x[V];
-  const int whole = (p.end + GPURED__LANES - V) / GPURED__LANES;
+  const int whole = (p.end + GPURED__LANES - V) / GPURED__LANES, last = max(whole, 1);
   int r = 1;
   if (p.count > 0) {
     p.read(0, x);
     f(0, x, false, p.exist(0));
   }
+  /* all of a warp at once, or whoever has less to do would have it later, alone */
 #pragma unroll 1
-  for (; r + AT_ONCE <= whole; r += AT_ONCE)
+  for (; r < GPURED__LANES && __all_sync(~0u, r + AT_ONCE <= whole || r >= whole); r += AT_ONCE)
+    if (r < whole)
 #pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i) {
-      p.read(r + i, x);
-      f(r + i, x, false, all_exist());
-    }
+      for (int i = 0; i < AT_ONCE; ++i) {
+        p.read(r + i, x);
+        f(r + i, x, false, all_exist());
+      }
 #pragma unroll 1
   for (; r < whole; ++r) {
     p.read(r, x);
     f(r, x, false, all_exist());
   }
-  if (r < p.count) {
-    p.read(r, x);
-    f(r, x, false, p.exist(r));
+  if (last < p.count) {
+    p.read(last, x);
+    f(last, x, false, p.exist(last));
   }
 }
 
