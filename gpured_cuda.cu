@@ -6063,21 +6063,23 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
               ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
-/* Do tiles of rows that keep to 16 bytes begin at lines of 128, too, so that those arrive whole?
- * Rows that lie otherwise are better off as ragged ones, unless threads have one each or compute
- * longer than memory takes. */
-static int begins_lines(const reduction *r, int size, int64_t row_log2) {
-  const int64_t bytes = r->j.n * size, at_once = 32 / size >> row_log2;
-  if (r->kind >= K_ARG || bytes <= 16 * EACH_MOST) return 1;
-  if (at_once == 0 || !rows_are_dense(r)) return aligned(r, 128, -1);
-  return (uintptr_t)r->j.in % 128 == 0 && at_once * bytes % 128 == 0;
+/* Are rows that keep to 16 bytes better off as ragged ones? They are where their tiles do not begin
+ * at lines of 128 bytes, which then arrive in pieces, and where their blocks do not fill a power of
+ * two, which leaves gaps in the tiles; not where threads have a row each, nor where computing takes
+ * longer than memory: logsumexp, and what needs a short row twice. */
+static int better_ragged(const reduction *r, int size, int64_t blocks) {
+  const int64_t bytes = r->j.n * size, at_once = 32 / size >> log2_up(blocks);
+  if (r->kind == K_LSE || bytes <= 16 * EACH_MOST || (r->kind >= K_ARG && blocks == 1)) return 0;
+  if (bytes > TILE_BYTES) return !aligned(r, 128, -1);
+  if (blocks > 1 && r->j.n != (int64_t)GPURED__BLOCK << log2_up(blocks)) return 1;
+  if (!rows_are_dense(r)) return !aligned(r, 128, -1);
+  return (uintptr_t)r->j.in % 128 || at_once * bytes % 128;
 }
 
 static int choose_rows(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
-  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1) ||
-                     !begins_lines(r, size, blocks > groups ? 6 : log2_up(blocks));
+  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1) || better_ragged(r, size, blocks);
   if (r->j.line_count > 1) return 0;
   if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
