@@ -1012,7 +1012,7 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  *
  * Rows that do not begin and end at 16 bytes have the same three ways, ROWS_RAGGED_EACH,
  * ROWS_RAGGED (for SOME and WHOLE) and ROWS_RAGGED_LONG: their tiles hold what lies in memory, as
- * it lies there.
+ * it lies there, in the same lines of 128 bytes. So have rows that better_ragged() names.
  */
 enum {
   ROWS_EACH,
@@ -2453,7 +2453,6 @@ struct column_ring {
         copy_if<16>(k < left, slot(k), next + k * step);
       else if (k < left)
         copy_before(slot(k), next + k * step, end);
-
     copies_commit();
     next += COLS_ROWS * step;
     left -= COLS_ROWS;
@@ -6068,12 +6067,12 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
  * two, which leaves gaps in the tiles; not where threads have a row each, nor where computing takes
  * longer than memory: logsumexp, and what needs a short row twice. */
 static int better_ragged(const reduction *r, int size, int64_t blocks) {
-  const int64_t bytes = r->j.n * size, at_once = 32 / size >> log2_up(blocks);
+  const int64_t bytes = r->j.n * size;
   if (r->kind == K_LSE || bytes <= 16 * EACH_MOST || (r->kind >= K_ARG && blocks == 1)) return 0;
   if (bytes > TILE_BYTES) return !aligned(r, 128, -1);
   if (blocks > 1 && r->j.n != (int64_t)GPURED__BLOCK << log2_up(blocks)) return 1;
   if (!rows_are_dense(r)) return !aligned(r, 128, -1);
-  return (uintptr_t)r->j.in % 128 || at_once * bytes % 128;
+  return (uintptr_t)r->j.in % 128 || (32 / size >> log2_up(blocks)) * bytes % 128;
 }
 
 static int choose_rows(const machine *m, reduction *r) {
