@@ -142,6 +142,12 @@ GPURED__DEV float greater_of(float a, float b) {
 #endif
   return r;
 }
+/* For what is no NaN. */
+GPURED__DEV float lesser_of(float a, float b) {
+  float r;
+  asm("min.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
 GPURED__DEV double greater_of(double a, double b) {
   double r;
   asm("max.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
@@ -1030,6 +1036,7 @@ enum {
   TILE_BYTES = 8192,
   RAGGED_BYTES = TILE_BYTES + 256, /* begins within its first line; read up to a line too far */
   APART_BYTES = TILE_BYTES + 384,  /* so does each row */
+  SPREAD_BYTES = 11264,            /* a tile of two rows that shall be side by side, at most */
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
@@ -1053,7 +1060,7 @@ struct rows {
   int mode;
   int width;      /* vectors of a block, 16 * SIZE unless rows are shorter than a block */
   int width_log2; /* or -1 */
-  int beside;     /* SOME: threads that share a row; logsumexp of RAGGED rows too */
+  int beside;     /* threads that share a row: SOME, and RAGGED for logsumexp */
   int turns;      /* SOME: rows of 24 vectors that lie like those of 32 */
   int blocks;     /* of a tile */
   int row_log2;   /* blocks that a row occupies in a tile (SOME), or rows of 1 (EACH) */
@@ -1064,6 +1071,7 @@ struct rows {
   int pitch;      /* RAGGED, not dense: vectors of a row's place in the tile */
   int line;       /* RAGGED: such a row begins as far behind a multiple of this as in memory */
   int copiers_log2;  /* RAGGED, not dense: threads that copy a row */
+  int tile;          /* RAGGED: bytes of a tile */
   int tiles_log2;    /* LONG: tiles of a segment */
   int64_t row_tiles; /* LONG: tiles of a row */
 };
@@ -1289,25 +1297,6 @@ GPURED__DEV void load_tile(const job &j, const rows &w, int64_t row, char *stage
   }
 }
 
-/* A tile of rows of several blocks for logsumexp of floats, which computes as long as it reads:
- * rows end in -inf, which adds nothing, up to a whole block, so that all threads do the same. */
-GPURED__DEV void load_filled_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
-  enum { BLOCK_VECTORS = GPURED__BLOCK / 4, MOST = 4 * BLOCK_VECTORS };
-  const int vectors = (int)j.n / 4, count = w.blocks >> w.row_log2;
-  const float none = lowest(0.0f);
-  const auto slot = [](int v) { return swizzled<4>(v, log2_of(BLOCK_VECTORS)); };
-#pragma unroll 1
-  for (int r = 0; r < count && row + r < j.outputs; ++r) {
-    const char *from = j.in + start_of(j, row + r) * 4;
-    char *to = stage + (r << w.row_log2) * (16 * BLOCK_VECTORS);
-#pragma unroll 1
-    for (int v = t; v - t < vectors; v += MOST)
-      copy_every_32nd<MOST>(to, from + 16 * v, vectors - v, [&](int i) { return slot(v + i); });
-    for (int v = vectors + t; v < (vectors + BLOCK_VECTORS - 1 & -BLOCK_VECTORS); v += 32)
-      *(float4 *)(to + 16 * slot(v)) = make_float4(none, none, none, none);
-  }
-}
-
 /* 16 bytes, or those of them that lie before the end of the input. */
 GPURED__DEV void copy_before(char *shared, const char *global, const char *end) {
   if (end - global >= 16)
@@ -1328,7 +1317,7 @@ GPURED__DEV int ragged_mask(int row_log2) {
 /* A tile of what lies from `from` on, in memory's own vectors, of which the first and the last one
  * may hold more. It begins as far behind a line of 128 bytes as in memory: only so lines arrive
  * whole, and a copy in pieces costs the second cache twice its requests. */
-template <int P>
+template <int P, bool LARGE = false>
 GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, char *stage,
                            int t) {
   const int before = (int)((uintptr_t)from & 127), whole = (before + bytes) / 16;
@@ -1337,18 +1326,22 @@ GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, 
   copy_if<16>(t >= before / 16 && t < whole, stage + 16 * slot(t), line + 16 * t);
   copy_every_32nd<TILE_VECTORS>(stage, line + 16 * (t + 32), whole - t - 32,
                                 [&](int i) { return slot(t + 32 + i); });
+  if (LARGE && whole > TILE_VECTORS + 32)
+    copy_every_32nd<SPREAD_BYTES / 16 - TILE_VECTORS>(
+        stage, line + 16 * (t + 32 + TILE_VECTORS), whole - t - 32 - TILE_VECTORS,
+        [&](int i) { return slot(t + 32 + TILE_VECTORS + i); });
   if ((before + bytes) % 16 && t == 0)
     copy_before(stage + 16 * slot(whole), line + 16 * whole, j.end);
 }
 /* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
  * side as many threads as it takes. */
-template <int S, int P>
+template <int S, int P, bool LARGE = false>
 GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *stage, int t) {
   const int most = w.blocks >> w.row_log2, bytes = w.length * S;
   const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
   const int mask = ragged_mask<P>(w.row_log2);
   if (w.dense) {
-    load_span<P>(j, j.in + row * w.step, (count - 1) * w.step + bytes, mask, stage, t);
+    load_span<P, LARGE>(j, j.in + row * w.step, (count - 1) * w.step + bytes, mask, stage, t);
     return;
   }
   const int lane = t & ((1 << w.copiers_log2) - 1);
@@ -1981,9 +1974,7 @@ GPURED__DEV void some_rows(const job &j, const rows &w, int64_t first_row, const
     int start = 0;
     if (MODE == ROWS_RAGGED)
       start = ragged_start<S>(j, w, first_row, block >> w.row_log2) + (int)offset * S;
-    const int64_t left = exists ? j.n - offset : 0;
-    const bool filled = MODE == ROWS_WHOLE && shares_lse(A, D, K) && left > 0;
-    look_at<MODE>(&mine, j, w, stage, block, start, filled ? (int64_t)GPURED__BLOCK : left, t);
+    look_at<MODE>(&mine, j, w, stage, block, start, exists ? j.n - offset : 0, t);
     unit::make(j, mine, w.unit_log2, offset, t, node);
     join_blocks<K, P, unit::VN>(node, K == K_LSE || K == K_MOMENTS ? 1 << w.unit_log2 : 1,
                                 1 << w.row_log2);
@@ -2102,13 +2093,220 @@ GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *
   }
 }
 
+/* a + the float in shared memory at `from`, if it exists; x: a place for it. */
+GPURED__DEV float add_shared(float a, unsigned from, bool exists, float *x) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %3, 0;\n"
+      "@p ld.shared.f32 %1, [%2]; @p add.rn.f32 %0, %0, %1; }"
+      : "+f"(a), "+f"(*x)
+      : "r"(from), "r"((int)exists)
+      : "memory");
+  return a;
+}
+/* The sum of floats 0, 16, 32, ... of a block, in ascending order: `count` of them, at most 16. No
+ * thread of the warp has more than `most`. */
+GPURED__DEV float sum_column(const float *x, int count, int most) {
+  const unsigned from = (unsigned)__cvta_generic_to_shared(x);
+  float a = 0, loaded[4] = {0, 0, 0, 0};
+  if (most >= GPURED__LANES) {
+    a = x[0];
+#pragma unroll
+    for (int r = 1; r < GPURED__LANES; ++r) a = add(a, x[r * GPURED__LANES]);
+    return a;
+  }
+#pragma unroll
+  for (int r = 0; r < GPURED__LANES; ++r) {
+    if (r % 4 == 0 && r >= most) break;
+    a = add_shared(a, from + r * GPURED__LANES * 4, r < count, &loaded[r % 4]);
+  }
+  return a;
+}
+
+GPURED__DEV float greatest_of(float4 q) {
+  return greater_of(greater_of(q.x, q.y), greater_of(q.z, q.w));
+}
+GPURED__DEV float least_of(float4 q) { return lesser_of(lesser_of(q.x, q.y), lesser_of(q.z, q.w)); }
+
+/* exp(x - base) in the place of x; SMALL: some may be less than the cut. */
+template <bool SMALL>
+GPURED__DEV float relative_exponential(float x, float base) {
+  return SMALL ? exponential(sub(x, base)) : uncut_exponential(sub(x, base));
+}
+template <bool SMALL>
+GPURED__DEV float4 relative_exponentials(float4 q, float base) {
+  q.x = relative_exponential<SMALL>(q.x, base);
+  q.y = relative_exponential<SMALL>(q.y, base);
+  q.z = relative_exponential<SMALL>(q.z, base);
+  q.w = relative_exponential<SMALL>(q.w, base);
+  return q;
+}
+
+/* Up to 1024 floats that begin anywhere in a tile, as SHARE threads see them: whole vectors in
+ * turns, the rest of them that fills no turn, and up to three floats at either edge, one to a
+ * thread. */
+template <int SHARE>
+struct spread {
+  enum { V = 4 };
+  float4 *whole, *rest;
+  float *edge;
+  bool has_rest, has_edge;
+  float base;
+  __device__ __forceinline__ void set(float *x, int length, int thread) {
+    const int before = min(length, (int)(0u - (unsigned)(uintptr_t)x / 4 & V - 1));
+    const int vectors = (int)((unsigned)(length - before) / V), turns = vectors / SHARE;
+    const int after = length - before - vectors * V;
+    whole = (float4 *)(x + before) + thread;
+    rest = whole + turns * SHARE;
+    edge = x + (thread < before ? thread : before + vectors * V + thread - V);
+    has_rest = turns * SHARE + thread < vectors;
+    has_edge = thread < before || (thread >= V && thread - V < after);
+  }
+  /* f(vector) for the turns, two at a time. */
+  template <class F>
+  __device__ __forceinline__ void each(const F &f) const {
+    float4 *v = whole;
+#pragma unroll 1
+    for (; v + SHARE < rest; v += 2 * SHARE) {
+      f(v);
+      f(v + SHARE);
+    }
+    if (v < rest) f(v);
+  }
+  /* The maximum of all, known to each thread; *least: of this thread's. */
+  __device__ __forceinline__ float greatest(float *least) const {
+    const float none = lowest(0.0f);
+    const float4 q = has_rest ? *rest : make_float4(none, none, none, none);
+    const float e = has_edge ? *edge : none;
+    float m = greater_of(e, greatest_of(q)), low = negated(none);
+    if (has_rest) low = least_of(q);
+    if (has_edge) low = lesser_of(low, e);
+    each([&](const float4 *v) {
+      const float4 x = *v;
+      m = greater_of(m, greatest_of(x));
+      low = lesser_of(low, least_of(x));
+    });
+#pragma unroll
+    for (int d = 1; d < SHARE; d *= 2) m = greater_of(m, __shfl_xor_sync(~0u, m, d));
+    *least = low;
+    return m;
+  }
+  template <bool SMALL>
+  __device__ __forceinline__ void make_exponentials() const {
+    if (has_rest) *rest = relative_exponentials<SMALL>(*rest, base);
+    if (has_edge) *edge = relative_exponential<SMALL>(*edge, base);
+    each([&](float4 *v) { *v = relative_exponentials<SMALL>(*v, base); });
+  }
+};
+
+/* Logsumexp of a unit of `length` floats, up to 1024 (512 for eight threads) that begin at any byte
+ * of a tile, by SHARE threads. Its exponentials are most of the work, and any thread may make any
+ * of them, whichever block it lies in. They take the place of the elements, and are added as ORDER
+ * has it: in lanes, lanes over blocks, and then their fold. The first thread has the sum. */
+template <int SHARE>
+static __device__ __noinline__ pair_node<float> lse_spread(char *stage, int start, int length,
+                                                           int t) {
+  enum {
+    BESIDE = SHARE > GPURED__LANES ? SHARE / GPURED__LANES : 1, /* blocks at a time */
+    BLOCKS = SHARE < GPURED__LANES ? 2 : 4 / BESIDE,
+    ACROSS = SHARE < GPURED__LANES ? SHARE : GPURED__LANES, /* threads of a block's lanes */
+    OWN = GPURED__LANES / ACROSS,
+    AT_ONCE = BESIDE * GPURED__BLOCK
+  };
+  float *x = (float *)(stage + start);
+  asm volatile("" : "+r"(length)); /* or all that it decides would be kept for the next row */
+  spread<SHARE> part;
+  pair_node<float> n;
+  float a[BLOCKS][OWN], least;
+  part.set(x, length, t % SHARE);
+  n.m = part.greatest(&least);
+  part.base = is_finite(n.m) ? n.m : 0;
+  if (__any_sync(~0u, less(sub(least, part.base), numbers<float>::constant(GPURED__CUT))))
+    part.template make_exponentials<true>();
+  else
+    part.template make_exponentials<false>();
+  __syncwarp();
+  x += t % SHARE / ACROSS * GPURED__BLOCK + t % ACROSS;
+#pragma unroll
+  for (int b = 0; b < BLOCKS; ++b) {
+    const int left = length - b * AT_ONCE, more = GPURED__LANES - 1;
+    const int mine = left - t % SHARE / ACROSS * GPURED__BLOCK - t % ACROSS;
+    const int most = left >= AT_ONCE ? +GPURED__LANES : min((left + more) / GPURED__LANES, more);
+#pragma unroll
+    for (int o = 0; o < OWN; ++o) {
+      a[b][o] = sum_column(x + b * AT_ONCE + o * ACROSS, (mine - o * ACROSS + more) / GPURED__LANES,
+                           most);
+      if (BESIDE > 1) a[b][o] = add(a[b][o], from_below(~0u, a[b][o], GPURED__LANES));
+    }
+  }
+#pragma unroll
+  for (int d = 1; d < BLOCKS; d *= 2)
+#pragma unroll
+    for (int b = 0; b < BLOCKS; b += 2 * d)
+#pragma unroll
+      for (int o = 0; o < OWN; ++o) a[b][o] = add(a[b][o], a[b + d][o]);
+  n.s = OWN > 1 ? add(a[0][0], a[0][OWN - 1]) : a[0][0];
+#pragma unroll
+  for (int d = GPURED__LANES / OWN / 2; d > 0; d /= 2) n.s = add(n.s, from_below(~0u, n.s, d));
+  if (!is_finite(n.m)) n.s = 1;
+  if (length <= 0) set_neutral<K_LSE>(&n);
+  return n;
+}
+
+/* The same of up to a tile: a unit for each half of the warp, or, where the second one is short,
+ * one after the other for all of it. */
+GPURED__DEV pair_node<float> lse_spread_tile(char *stage, int start, int64_t left, int t) {
+  enum { UNIT = GPURED__WIDE_BLOCK };
+  const int length = (int)min(left, (int64_t)2 * UNIT), second = start + UNIT * 4;
+  pair_node<float> a, b;
+  if (length > UNIT * 3 / 2) {
+    a = lse_spread<16>(stage, t < 16 ? start : second, t < 16 ? +UNIT : length - UNIT, t);
+    b.m = from_below(~0u, a.m, 16);
+    b.s = from_below(~0u, a.s, 16);
+  } else {
+    a = lse_spread<32>(stage, start, min(length, +UNIT), t);
+    if (length <= UNIT) return a;
+    b = lse_spread<32>(stage, second, length - UNIT, t);
+  }
+  return combined<K_LSE>(a, b);
+}
+
+/* Ragged rows of a tile, of more than a block each. */
+template <int SHARE>
+GPURED__DEV void lse_spread_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
+  enum { UNIT = GPURED__WIDE_BLOCK };
+  const int most = w.blocks >> w.row_log2;
+  const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
+  pair_node<float> mine;
+  for (int r = 0; r < count; r += 32 / SHARE) {
+    const int my = r + t / SHARE, length = my < count ? w.length : 0;
+    const int start = ragged_start<4>(j, w, row, min(my, count - 1));
+    pair_node<float> n;
+    if (SHARE == 32)
+      n = lse_spread_tile(stage, start, length, t);
+    else
+      n = lse_spread<SHARE>(stage, start, min(length, +UNIT), t);
+    if (SHARE == 16 && w.length > UNIT)
+      n = combined<K_LSE>(n, lse_spread<SHARE>(stage, start + UNIT * 4, max(length - UNIT, 0), t));
+#pragma unroll
+    for (int k = 0; k < 32 / SHARE; ++k) {
+      pair_node<float> there = {__shfl_sync(~0u, n.m, k * SHARE), __shfl_sync(~0u, n.s, k * SHARE)};
+      if (t == r + k) mine = there;
+    }
+  }
+  if (t < count) store_result<K_LSE>(j, row + t, mine);
+}
+
 /* A tile of a long row: its node in the first PN threads. */
 template <int A, int D, int K, int MODE>
-GPURED__DEV void long_tile(const job &j, const rows &w, int lead, int64_t tile, const char *stage,
-                           int t, typename kind<A, K>::N *node) {
+GPURED__DEV void long_tile(const job &j, const rows &w, int lead, int64_t tile, char *stage, int t,
+                           typename kind<A, K>::N *node) {
   typedef unit_of<A, D, K> unit;
   enum { P = unit::P, GROUPS = 32 / P };
   const int64_t offset = (tile * GROUPS + t / P) * GPURED__BLOCK;
+  if constexpr (MODE == ROWS_RAGGED_LONG && shares_lse(A, D, K)) {
+    *node = lse_spread_tile(stage, lead, j.n - tile * (TILE_BYTES / 4), t);
+    return;
+  }
   typename view<MODE, D, typename acc<A>::T>::Q mine;
   look_at<MODE>(&mine, j, w, stage, t / P, lead + t / P * P * GPURED__BLOCK, j.n - offset, t);
   unit::make(j, mine, w.unit_log2, offset, t, node);
@@ -2167,15 +2365,15 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
   if (t == 0) store_result<K>(j, row, result);
 }
 
-/* Loads a tile of a long row and waits for it. */
+/* Loads a tile of a long row and waits for it; lse: of floats, which are read as they lie. */
 template <int D, int MODE>
-GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile,
+GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool lse,
                             char *stage, int t) {
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_LONG)
     load_span<S>(j, base + tile * TILE_BYTES,
-                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), ragged_mask<S>(1),
-                 stage, t);
+                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES),
+                 lse ? 0 : ragged_mask<S>(1), stage, t);
   else
     load_run<S, ROWS_LONG, 0>(base + tile * TILE_BYTES, j.n * S / 16 - tile * TILE_VECTORS, w,
                               stage, t);
@@ -2217,7 +2415,7 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int lead = (int)((uintptr_t)base & 127);
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
-    fetch_tile<D, MODE>(j, w, base, first + i, stage, t);
+    fetch_tile<D, MODE>(j, w, base, first + i, shares_lse(A, D, K), stage, t);
     if (K == K_ARG) {
       arg_tile<A, D, MODE>(j, w, lead, first + i, stage, t, node);
       __syncwarp();
@@ -2249,10 +2447,10 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_EACH)
     load_ragged<S, 8>(j, w, row, stage, t); /* eight: no swizzle */
+  else if (MODE == ROWS_RAGGED && shares_lse(A, D, K))
+    load_ragged<S, 8, true>(j, w, row, stage, t);
   else if (MODE == ROWS_RAGGED)
     load_ragged<S, S>(j, w, row, stage, t);
-  else if (MODE == ROWS_WHOLE && shares_lse(A, D, K) && !w.dense)
-    load_filled_rows(j, w, row, stage, t);
   else
     load_tile<S, MODE, WIDTH>(j, w, row, stage, t);
   copies_wait();
@@ -2274,11 +2472,17 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
       lse_rows<4, 64>(j, w, row, stage, t);
     else
       lse_rows<4, 0>(j, w, row, stage, t);
-  } else if (MODE == ROWS_RAGGED && shares_lse(A, D, K) && w.row_log2 == 0) {
+  } else if (MODE == ROWS_RAGGED && shares_lse(A, D, K)) {
     if (w.beside == 2)
       lse_rows<2, RAGGED>(j, w, row, stage, t);
-    else
+    else if (w.beside == 4)
       lse_rows<4, RAGGED>(j, w, row, stage, t);
+    else if (w.beside == 8)
+      lse_spread_rows<8>(j, w, row, stage, t);
+    else if (w.beside == 16)
+      lse_spread_rows<16>(j, w, row, stage, t);
+    else
+      lse_spread_rows<32>(j, w, row, stage, t);
   } else {
     some_rows<A, D, K, MODE>(j, w, row, stage, t);
   }
@@ -2295,7 +2499,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
-  char *stage = ring + wi * tile_bytes(MODE);
+  char *stage = ring + wi * (MODE == ROWS_RAGGED ? w.tile : tile_bytes(MODE));
   const int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step;
   if (row >= j.outputs) return;
   if (EVERY) {
@@ -5970,9 +6174,23 @@ static int rows_are_dense(const reduction *r) {
 
 /* Blocks of threads for tiles of short rows. */
 static void set_row_blocks(reduction *r) {
-  r->shared = (size_t)(ROWS_WARPS * tile_bytes(r->r.mode));
+  if (r->r.tile == 0) r->r.tile = tile_bytes(r->r.mode);
+  r->shared = (size_t)ROWS_WARPS * (size_t)r->r.tile;
   r->blocks =
       gpured__ceil_div(gpured__ceil_div(r->j.outputs, r->r.blocks >> r->r.row_log2), ROWS_WARPS);
+}
+
+/* Logsumexp of ragged rows of more than a block: how many threads share a row, so that a warp has
+ * several at once, and how large a tile is that holds those. Returns its rows. */
+static int choose_spread(rows *w, int bytes, int64_t blocks) {
+  const int step = w->dense ? w->step : 16 * w->pitch, at_once = blocks == 2 ? 4 : 2;
+  int span, count = 1 + (TILE_BYTES + 256 - bytes) / step;
+  if (count < at_once && (at_once - 1) * step + bytes <= SPREAD_BYTES) count = at_once;
+  if (count > at_once) count = count / at_once * at_once;
+  w->beside = count == 1 ? 32 : 32 / at_once;
+  span = w->dense ? 127 + (count - 1) * step + bytes : count * step;
+  w->tile = (span + 127) / 128 * 128;
+  return count;
 }
 
 /* Ragged rows of at most a tile, as many as a warp reduces at a time, or a multiple of it. */
@@ -5982,11 +6200,16 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   const int each = size == 1 ? bytes <= 4 : bytes <= (r->kind < K_ARG ? 16 * EACH_MOST : 352);
   const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
   const int lines = (bytes + 254) / 128 * 8; /* vectors of those, wherever the row begins */
+  const int shares = !each && shares_lse(r->acc, r->dtype, r->kind);
   int at_once = 32, count;
   w->mode = each ? ROWS_RAGGED_EACH : ROWS_RAGGED;
   w->row_log2 = log2_up(blocks);
-  w->beside = shares_lse(r->acc, r->dtype, r->kind) && blocks == 1 && bytes <= 42 * 16 ? 2 : size;
-  if (!each) at_once = 32 / w->beside >> w->row_log2;
+  w->beside = size;
+  if (!each) at_once = 32 / size >> w->row_log2;
+  if (shares && blocks == 1) {
+    w->beside = bytes <= 42 * 16 ? 2 : 4;
+    at_once = 32 / w->beside;
+  }
   w->length = (int)r->j.n;
   w->pitch = (bytes + 30) / 16; /* wherever the row begins */
   w->copiers_log2 = w->pitch > 16 ? 5 : log2_up(w->pitch);
@@ -6004,6 +6227,7 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   count = w->dense ? 1 + (TILE_BYTES - bytes) / w->step : (TILE_VECTORS + 16) / w->pitch;
   if (count == 0) count = 1;
   if (count > at_once) count = count / at_once * at_once;
+  if (shares && blocks > 1) count = choose_spread(w, bytes, blocks);
   w->blocks = count << w->row_log2;
   set_row_blocks(r);
 }
@@ -6065,12 +6289,17 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
 /* Are rows that keep to 16 bytes better off as ragged ones? They are where their tiles do not begin
  * at lines of 128 bytes, which then arrive in pieces, and where their blocks do not fill a power of
  * two, which leaves gaps in the tiles; not where threads have a row each, nor where computing takes
- * longer than memory: logsumexp, and what needs a short row twice. */
+ * longer than memory: what needs a short row twice, and logsumexp. That of floats shares out a
+ * ragged row's exponentials evenly, which pays where blocks are missing, in rows of a few tiles. */
 static int better_ragged(const reduction *r, int size, int64_t blocks) {
   const int64_t bytes = r->j.n * size;
-  if (r->kind == K_LSE || bytes <= 16 * EACH_MOST || (r->kind >= K_ARG && blocks == 1)) return 0;
+  const int shares = shares_lse(r->acc, r->dtype, r->kind);
+  const int full = r->j.n == (int64_t)GPURED__BLOCK << log2_up(blocks);
+  if (shares && bytes > TILE_BYTES) return bytes % TILE_BYTES && bytes < 4 * TILE_BYTES;
+  if (r->kind == K_LSE) return shares && !full && blocks > 1;
+  if (bytes <= 16 * EACH_MOST || (r->kind >= K_ARG && blocks == 1)) return 0;
   if (bytes > TILE_BYTES) return !aligned(r, 128, -1);
-  if (blocks > 1 && r->j.n != (int64_t)GPURED__BLOCK << log2_up(blocks)) return 1;
+  if (blocks > 1 && !full) return 1;
   if (!rows_are_dense(r)) return !aligned(r, 128, -1);
   return (uintptr_t)r->j.in % 128 || (32 / size >> log2_up(blocks)) * bytes % 128;
 }

@@ -56,7 +56,8 @@ static void take_workspace(gpured_options *o, gpured_status asked, size_t bytes)
   o->workspace_bytes = bytes;
 }
 
-static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t axes, int shift) {
+static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t rows, int64_t cols,
+                              uint32_t axes, int shift) {
   int64_t shape[2], out_shape[2];
   int out = usual_output(op, dtype), ndim;
   box in, got, want;
@@ -68,7 +69,7 @@ static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t
   const char *name;
   shape[0] = rows;
   shape[1] = cols;
-  in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(rows + cols));
+  in = box_filled(dtype, 2, shape, layout, kind, (uint64_t)(rows + cols));
   ndim = reduced_shape(&in.t, axes, 0, out_shape);
   got = box_output(out, ndim, out_shape, LAYOUT_C, 0);
   want = box_output(out, ndim, out_shape, LAYOUT_C, 0);
@@ -91,6 +92,10 @@ static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t axes, int shift) {
+  reduce_data_there(OR_UNIFORM, LAYOUT_C, op, dtype, rows, cols, axes, shift);
 }
 
 /* Shapes for each way through the kernels: a row for each thread, some rows to a tile, long rows, rows
@@ -136,6 +141,26 @@ static void test_device_ragged(gpured_backend backend) {
         reduce_there(all_ops[k], all_dtypes[j], shapes[i][0], shapes[i][1], 2, (i + k) % 17);
         reduce_there(all_ops[k], all_dtypes[j], shapes[i][0], shapes[i][1], 1, (j + k) % 17);
       }
+}
+
+/* Rows of floats for logsumexp, whose exponentials are shared out by other rules than lanes are:
+ * every border of a block, a unit, a turn of 8, 16 or 32 threads and a tile, wherever rows begin;
+ * terms on both sides of the cut of exp, and special values. */
+static void test_device_logsumexp(gpured_backend backend) {
+  static const int lengths[] = {73,   150,  255,  257,  258,  263,  289,  300,  384,  401,
+                                511,  513,  515,  577,  600,  640,  683,  767,  769,  801,
+                                1000, 1001, 1023, 1025, 1028, 1055, 1200, 1375, 1406, 1409,
+                                1500, 1537, 1541, 1800, 2000, 2047, 2049, 2052, 2113, 3000,
+                                3073, 3585, 4001, 5000, 7001, 8190, 8193, 10001};
+  static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL, OR_INF};
+  int i, k;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (k = 0; k < COUNT(kinds); ++k) {
+      const int shift = lengths[i] % 4 ? (i + k * 3) % 37 : (i + k * 3) % 9 * 4;
+      reduce_data_there(kinds[k], (i + k) % 3 ? LAYOUT_C : LAYOUT_PAD, GPURED_LOGSUMEXP, GPURED_F32,
+                        1 + (i * 7 + k * 5) % 23, lengths[i], 2, shift);
+    }
 }
 
 /* The CPU's result, which other tests hold to the oracle: for tensors that take the oracle long. */
@@ -835,6 +860,7 @@ static void test_gemm_memory(gpured_backend backend) {
 
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
+                                {"device_logsumexp", test_device_logsumexp, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
