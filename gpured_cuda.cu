@@ -2145,7 +2145,7 @@ GPURED__DEV float4 relative_exponentials(float4 q, float base) {
  * turns, the rest of them that fills no turn, and up to three floats at either edge, one to a
  * thread. */
 template <int SHARE>
-struct spread {
+struct spread_unit {
   enum { V = 4 };
   float4 *whole, *rest;
   float *edge;
@@ -2214,7 +2214,7 @@ static __device__ __noinline__ pair_node<float> lse_spread(char *stage, int star
   };
   float *x = (float *)(stage + start);
   asm volatile("" : "+r"(length)); /* or all that it decides would be kept for the next row */
-  spread<SHARE> part;
+  spread_unit<SHARE> part;
   pair_node<float> n;
   float a[BLOCKS][OWN], least;
   part.set(x, length, t % SHARE);
