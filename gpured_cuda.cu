@@ -3348,6 +3348,7 @@ struct unit_ring {
 #pragma unroll
     for (int k = 0; k < UNIT_HALF; ++k)
       raw[k] = *(const uint4 *)(from + k * (int)blockDim.x * 16 + place(k));
+    __syncwarp(); /* in another strip neighbours have each other's places */
     ask(j, c, v, bytes);
   }
 };
