@@ -124,10 +124,12 @@ GPURED__DEV double lower_gives(double a, double b, double x, double y) {
 }
 GPURED__DEV bool less(uint64_t a, uint64_t b) { return a < b; }
 GPURED__DEV bool equal(uint64_t a, uint64_t b) { return a == b; }
+GPURED__DEV bool equal(int a, int b) { return a == b; }
 
 GPURED__DEV bool is_nan(float x) { return gpured__isnan_f32(x); }
 GPURED__DEV bool is_nan(double x) { return gpured__isnan_f64(x); }
 GPURED__DEV bool is_nan(uint64_t) { return false; }
+GPURED__DEV bool is_nan(int) { return false; }
 GPURED__DEV bool is_finite(float x) { return gpured__isfinite_f32(x); }
 GPURED__DEV bool is_finite(double x) { return gpured__isfinite_f64(x); }
 
@@ -143,17 +145,18 @@ GPURED__DEV float greater_of(float a, float b) {
   return r;
 }
 /* For what is no NaN. */
-GPURED__DEV float lesser_of(float a, float b) {
-  float r;
-  asm("min.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
 GPURED__DEV double greater_of(double a, double b) {
   double r;
   asm("max.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
   return is_nan(a) || is_nan(b) ? gpured__quiet_nan_f64() : r;
 }
 GPURED__DEV uint64_t greater_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+GPURED__DEV int greater_of(int a, int b) { return a > b ? a : b; }
+GPURED__DEV float lesser_of(float a, float b) {
+  float r;
+  asm("min.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
 
 /* The types that an accumulator brings along. */
 template <int A>
@@ -6185,7 +6188,7 @@ static void set_row_blocks(reduction *r) {
  * several at once, and how large a tile is that holds those. Returns its rows. */
 static int choose_spread(rows *w, int bytes, int64_t blocks) {
   const int step = w->dense ? w->step : 16 * w->pitch, at_once = blocks == 2 ? 4 : 2;
-  int span, count = 1 + (TILE_BYTES + 256 - bytes) / step;
+  int span, count = 1 + (RAGGED_BYTES - bytes) / step;
   if (count < at_once && (at_once - 1) * step + bytes <= SPREAD_BYTES) count = at_once;
   if (count > at_once) count = count / at_once * at_once;
   w->beside = count == 1 ? 32 : 32 / at_once;
@@ -8110,6 +8113,7 @@ struct dots {
   int groups_log2;              /* dot_along: groups of threads for a column */
   int shared_weights;           /* dot_along: all columns of a tile have the same */
   int ring;                     /* dot_along: tiles that a warp has, 2 or 3 */
+  int beside;                   /* dot_any: do columns lie closer than a column's elements? */
 };
 
 GPURED__DEV int64_t matrix_offset(const dots &d, int64_t item) {
@@ -8119,7 +8123,8 @@ GPURED__DEV int64_t matrix_offset(const dots &d, int64_t item) {
 enum {
   DOT_THREADS = 256,
   DOT_LEVELS = 48,
-  TREE_LEVELS = 4 /* of the tree over a thread's blocks in registers */
+  TREE_LEVELS = 4, /* of the tree over a thread's blocks in registers */
+  EVERY_DTYPE = -1
 };
 
 template <class T>
@@ -8130,32 +8135,66 @@ GPURED__DEV void store_dot(const dots &d, int64_t item, int64_t j, T y) {
     end_sum(d.end, item, j, y);
 }
 
-/* Half a warp for each column. */
-template <int A>
-static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_constant__ dots d) {
-  typedef typename acc<A>::T T;
-  const int lane = (int)threadIdx.x % GPURED__LANES;
-  const unsigned mask = 0xffffu << (threadIdx.x % 32 / 16 * 16);
-  const int64_t halves = DOT_THREADS / GPURED__LANES, jobs = d.items * d.columns;
-  T stack[DOT_LEVELS];
-  after_launch_before();
-  for (int64_t s = blockIdx.x * halves + threadIdx.x / GPURED__LANES; s < jobs;
-       s += gridDim.x * halves) {
-    const int64_t item = s / d.columns, j = s % d.columns, base = matrix_offset(d, item);
-    const T *u = (const T *)d.weights + item * d.depth;
-    int64_t count = 0;
-    for (int64_t k0 = 0; k0 < d.depth; k0 += GPURED__BLOCK, ++count) {
-      T a = nothing(T());
-#pragma unroll 4
-      for (int64_t k = k0 + lane; k < k0 + GPURED__BLOCK && k < d.depth; k += GPURED__LANES) {
-        const T x = load_any<T>(d.matrix.data, base + k * d.matrix.along + j * d.matrix.across,
-                                d.matrix.dtype);
-        a = k < k0 + GPURED__LANES ? mul(u[k], x) : fused(u[k], x, a);
-      }
-      push<K_ADD>(stack, 1, count, a);
+/* A lane of a block: elements of a column from `row` on, 16 apart. D: their dtype, or EVERY_DTYPE,
+ * which reads them one after the other. */
+template <int A, int D, class T>
+GPURED__DEV T dot_lane(const dots &d, const T *weights, int64_t at, int64_t row, int64_t end) {
+  const int dtype = D == EVERY_DTYPE ? d.matrix.dtype : D;
+  const int64_t step = d.matrix.along * GPURED__LANES;
+  T x[GPURED__LANES], w[GPURED__LANES], y;
+  at += row * d.matrix.along;
+  weights += row;
+  if (D != EVERY_DTYPE && row + GPURED__BLOCK - GPURED__LANES < end) {
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) {
+      x[i] = load_any<T>(d.matrix.data, at + i * step, dtype);
+      w[i] = weights[i * GPURED__LANES];
     }
-    const T y = folded<K_ADD>(mask, closed<K_ADD>(stack, 1, count));
-    if (lane == 0) store_dot(d, item, j, d.depth > 0 ? y : (T)0);
+    y = mul(w[0], x[0]);
+#pragma unroll
+    for (int i = 1; i < GPURED__LANES; ++i) y = fused(w[i], x[i], y);
+    return y;
+  }
+  y = nothing(T());
+  for (int i = 0; i < GPURED__LANES && row + i * GPURED__LANES < end; ++i) {
+    x[0] = load_any<T>(d.matrix.data, at + i * step, dtype);
+    y = i == 0 ? mul(weights[0], x[0]) : fused(weights[i * GPURED__LANES], x[0], y);
+  }
+  return y;
+}
+
+/* 16 columns, 16 lanes of each. Neighbours in a warp are what lies closer together: lanes, or
+ * columns, which then change places for the fold. */
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_constant__ dots d) {
+  enum { COLUMNS = DOT_THREADS / GPURED__LANES };
+  typedef typename acc<A>::T T;
+  const int fast = (int)threadIdx.x % GPURED__LANES, slow = (int)threadIdx.x / GPURED__LANES;
+  const unsigned mask = 0xffffu << (threadIdx.x % 32 / 16 * 16);
+  const int64_t jobs = d.items * d.columns;
+  __shared__ T turned[GPURED__LANES][COLUMNS + 1];
+  T stack[DOT_LEVELS], y;
+  after_launch_before();
+  for (int64_t first = (int64_t)blockIdx.x * COLUMNS; first < jobs;
+       first += (int64_t)gridDim.x * COLUMNS) {
+    const int64_t s = first + (d.beside ? fast : slow), item = s / d.columns;
+    const int64_t at = matrix_offset(d, item) + s % d.columns * d.matrix.across;
+    const T *weights = (const T *)d.weights + item * d.depth;
+    int64_t count = 0;
+    for (int64_t k = 0; k < d.depth && s < jobs; k += GPURED__BLOCK, ++count)
+      push<K_ADD>(stack, 1, count,
+                  dot_lane<A, D>(d, weights, at, k + (d.beside ? slow : fast),
+                                 k + GPURED__BLOCK < d.depth ? k + GPURED__BLOCK : d.depth));
+    y = count ? closed<K_ADD>(stack, 1, count) : (T)0;
+    if (d.beside) {
+      turned[slow][fast] = y;
+      __syncthreads();
+      y = turned[fast][slow];
+      __syncthreads();
+    }
+    y = folded<K_ADD>(mask, y);
+    if (fast == 0 && first + slow < jobs)
+      store_dot(d, (first + slow) / d.columns, (first + slow) % d.columns, d.depth > 0 ? y : (T)0);
   }
 }
 
@@ -8736,21 +8775,23 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
 /* 14  GEMM-reduce on tensor cores                                                                */
 /* ============================================================================================== */
 /*
- * Products of f16 and bf16 with f32 accumulation. The kept axis is M of the matrix instructions and
- * the reduced axis is N: in both instructions used here a thread then holds whole stretches of the
- * reduced axis for two kept elements, so a running result stays in its registers over all tiles of
- * a segment, and four lanes meet by two shuffles at the end. The product is never written and there
- * are no atomics.
+ * Products of f16 and bf16 with f32 accumulation; and largest and least products of bytes, which
+ * are exact. The kept axis is M of the matrix instructions and the reduced axis is N: in both
+ * instructions used here a thread then holds whole stretches of the reduced axis for two kept
+ * elements, so a running result stays in its registers over all tiles of a segment, and four lanes
+ * meet by two shuffles at the end. The product is never written and there are no atomics.
  *   The reduced axis is cut into segments, whose results meet in ascending order in a second
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
  * So a result is the same from run to run, and for an item alone and in a batch.
  *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled
  * by bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
  */
-enum { TENSOR_STEP = 64, TENSOR_RASTER = 8, TENSOR_SHARERS = 4 };
+enum { TENSOR_STEP = 128, TENSOR_RASTER = 8, TENSOR_SHARERS = 4 }; /* a step: bytes of the depth */
 enum { TENSOR_CACHE = 32 * 1024 * 1024 };
-enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY }; /* TENSOR_ANY: what the job says */
-enum { TENSOR_AXES = 3 };                                /* of the batch, in an operand */
+/* TENSOR_ANY: what the job says. The last two are for bytes: largest, least or largest absolute
+ * values, and where the first two are. */
+enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY, TENSOR_BYTE_MAX, TENSOR_BYTE_ARG };
+enum { TENSOR_AXES = 3 }; /* of the batch, in an operand */
 enum { TENSOR_FINISH = 256 };
 
 /* What is done with the values of an element of the kept axis. */
@@ -8792,6 +8833,7 @@ struct tensor_job {
   int form;                 /* bits: bf16, right and left crosswise, negative */
   int cluster, stages, raster, turns;
   int count, slices;                   /* results; threads that take a result's segments */
+  int integers;                        /* are values those of `ordered`? */
   int plain, map;                      /* plain: values are the product itself */
   float alpha, scale;                  /* of a value; where they are plain, of a result */
   const float *row_bias, *column_bias; /* [batches][row_pad], [batches][column_pad] */
@@ -8856,8 +8898,45 @@ GPURED__DEV float2 fold_start(int fold) {
   return r;
 }
 
+/* Products of bytes are integers, running results floats: positive ones, whose bits are the integer
+ * and 2^30. They have the same order, and nothing beyond a tile has to know of integers. Sums of up
+ * to MOST steps have room in that, with bits below those of infinity. */
+enum { ORDERED_ZERO = 1 << 30, ORDERED_LIMIT = 0x7f800000 - ORDERED_ZERO };
+enum { TENSOR_MOST_SIGNED = ORDERED_LIMIT / (128 * 128) };
+enum { TENSOR_MOST_UNSIGNED = ORDERED_LIMIT / (255 * 255) };
+
+GPURED__DEV float ordered(float x) { return x; }
+GPURED__DEV float ordered(int x) { return __int_as_float(x + ORDERED_ZERO); }
+
+/* The same values in descending order. */
+GPURED__DEV float mirrored(float x) { return negated(x); }
+GPURED__DEV int mirrored(int x) { return ~x; }
+GPURED__DEV int magnitude(int x) { return x < 0 ? -x : x; }
+
+static constexpr __host__ __device__ bool is_of_bytes(int kind) { return kind >= TENSOR_BYTE_MAX; }
+
+/* Do the cuts of the reduced axis leave the bits as they are? */
+static bool is_extremum(int kind) {
+  return kind == TENSOR_MAX || kind == TENSOR_ARG || is_of_bytes(kind);
+}
+
+template <int BYTES>
+struct tensor_sum {
+  typedef float T;
+  enum { FORMS = 16 };
+};
+template <>
+struct tensor_sum<1> {
+  typedef int T;
+  enum { FORMS = 2 };
+};
+
 /* What a value beyond the end of the reduced axis is. */
-GPURED__DEV float fold_neutral(int fold) {
+GPURED__DEV int fold_neutral(int fold, int) {
+  if (fold == FOLD_MIN || fold == FOLD_ARGMIN) return INT32_MAX;
+  return fold == FOLD_ABSMAX ? 0 : INT32_MIN;
+}
+GPURED__DEV float fold_neutral(int fold, float) {
   if (fold == FOLD_MIN || fold == FOLD_ARGMIN) return infinity<float>();
   return fold == FOLD_ABSMAX || fold == FOLD_SUM || fold == FOLD_ABS || fold == FOLD_SQUARE
              ? 0
@@ -8869,15 +8948,15 @@ GPURED__DEV float fold_neutral(int fold) {
  * for j = 0 ... BN/8-1, elements 4j and 4j+1 of kept element t/4 and 4j+2, 4j+3 of t/4 + 8, at
  * places 8j + 2(t%4) and the one after it. `half` is 0 or 2 for the first or the other kept one.
  */
-template <int BN>
-GPURED__DEV void tile_max(const float (&acc)[BN / 2], int how, float (&most)[2]) {
-  float m[2][4];
+template <int BN, class T>
+GPURED__DEV void tile_max(const T (&acc)[BN / 2], int how, T (&most)[2]) {
+  T m[2][4];
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      float *to = &m[e / 2][2 * (j & 1) + e % 2], x = acc[4 * j + e];
-      if (how == FOLD_MIN || how == FOLD_ARGMIN) x = negated(x);
+      T *to = &m[e / 2][2 * (j & 1) + e % 2], x = acc[4 * j + e];
+      if (how == FOLD_MIN) x = mirrored(x);
       if (how == FOLD_ABSMAX) x = magnitude(x);
       *to = j < 2 ? x : greater_of(*to, x);
     }
@@ -8887,17 +8966,16 @@ GPURED__DEV void tile_max(const float (&acc)[BN / 2], int how, float (&most)[2])
 }
 
 /* The maxima of the tile's groups of 8, and of the tile. */
-template <int BN>
-GPURED__DEV float group_max(const float (&acc)[BN / 2], int half, int how,
-                            float (&group)[BN / 32]) {
-  float m;
+template <int BN, class T>
+GPURED__DEV T group_max(const T (&acc)[BN / 2], int half, int how, T (&group)[BN / 32]) {
+  T m;
 #pragma unroll
   for (int g = 0; g < BN / 32; ++g) {
-    float x[8];
+    T x[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       x[i] = acc[16 * g + 4 * (i / 2) + half + i % 2];
-      if (how == FOLD_ARGMIN) x[i] = negated(x[i]);
+      if (how == FOLD_ARGMIN) x[i] = mirrored(x[i]);
     }
 #pragma unroll
     for (int d = 4; d > 0; d /= 2)
@@ -8930,20 +9008,26 @@ GPURED__DEV void take_group(float group, float m, int place, int *at, const floa
       : "f"(group), "f"(m), "r"(place), "f"(v[0]), "f"(v[1]), "f"(v[4]), "f"(v[5]), "f"(v[8]),
         "f"(v[9]), "f"(v[12]), "f"(v[13]), "f"(minus_zero));
 }
+GPURED__DEV void take_group(int group, int m, int place, int *at, const int *v, int (&x)[8]) {
+  const bool found = group == m;
+  *at = found ? place : *at;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = found ? v[4 * (i / 2) + i % 2] : x[i];
+}
 
 /*
  * Where the tile's maximum m is found first: it is looked for only where it beats what a lane of
  * this warp has. The first group that has it is copied, so that eight values are searched, not all.
  */
-template <int BN>
-GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2 (&best)[2]) {
-  float group[2][BN / 32], m[2], x[2][8];
+template <int BN, class T>
+GPURED__DEV void tile_arg(const T (&acc)[BN / 2], int how, int first, float2 (&best)[2]) {
+  T group[2][BN / 32], m[2], x[2][8];
   bool wins[2];
   int at[2] = {BN - 32, BN - 32};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     m[h] = group_max<BN>(acc, 2 * h, how, group[h]);
-    wins[h] = __float_as_int(best[h].y) < 0 || beats(m[h], best[h].x);
+    wins[h] = __float_as_int(best[h].y) < 0 || beats(ordered(m[h]), best[h].x);
   }
   if (!__any_sync(0xffffffffu, wins[0] || wins[1])) return;
 #pragma unroll
@@ -8960,7 +9044,7 @@ GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2
     int in = 0;
 #pragma unroll
     for (int i = 7; i >= 0; --i)
-      in = equal(how == FOLD_ARGMIN ? negated(x[h][i]) : x[h][i], m[h]) ? 8 * (i / 2) + i % 2 : in;
+      in = equal(how == FOLD_ARGMIN ? mirrored(x[h][i]) : x[h][i], m[h]) ? 8 * (i / 2) + i % 2 : in;
     at[h] += in;
   }
   if (__any_sync(0xffffffffu, is_nan(m[0]) || is_nan(m[1]))) {
@@ -8973,7 +9057,7 @@ GPURED__DEV void tile_arg(const float (&acc)[BN / 2], int how, int first, float2
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    best[h].x = wins[h] ? m[h] : best[h].x;
+    best[h].x = wins[h] ? ordered(m[h]) : best[h].x;
     best[h].y = wins[h] ? __int_as_float(first + at[h]) : best[h].y;
   }
 }
@@ -9067,8 +9151,8 @@ GPURED__DEV void tile_sum(const float (&acc)[BN / 2], int how, float2 (&run)[2])
     run[h].x = add(run[h].x, add(add(s[h][0], s[h][1]), add(s[h][2], s[h][3])));
 }
 
-template <int BN>
-GPURED__DEV void tile_fill(float (&acc)[BN / 2], int valid, float neutral) {
+template <int BN, class T>
+GPURED__DEV void tile_fill(T (&acc)[BN / 2], int valid, T neutral) {
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
@@ -9076,29 +9160,46 @@ GPURED__DEV void tile_fill(float (&acc)[BN / 2], int valid, float neutral) {
       if (8 * j + e >= valid) acc[4 * j + e] = acc[4 * j + 2 + e] = neutral;
 }
 
-/* A tile joins the running results of a thread's two kept elements. */
+/* A tile joins the running results of a thread's two kept elements: as a largest value, as the
+ * index of one, in any way. */
+template <int BN, class T>
+GPURED__DEV void tile_fold_max(int fold, const T (&acc)[BN / 2], float2 (&run)[2]) {
+  T m[2];
+  switch (fold) {
+    case FOLD_MIN:
+      tile_max<BN>(acc, FOLD_MIN, m);
+      break;
+    case FOLD_ABSMAX:
+      tile_max<BN>(acc, FOLD_ABSMAX, m);
+      break;
+    default:
+      tile_max<BN>(acc, FOLD_MAX, m);
+  }
+  run[0].x = greater_of(run[0].x, ordered(m[0]));
+  run[1].x = greater_of(run[1].x, ordered(m[1]));
+}
+
+template <int BN, class T>
+GPURED__DEV void tile_fold_arg(int fold, const T (&acc)[BN / 2], int first, float2 (&run)[2]) {
+  if (fold == FOLD_ARGMIN)
+    tile_arg<BN>(acc, FOLD_ARGMIN, first, run);
+  else
+    tile_arg<BN>(acc, FOLD_ARGMAX, first, run);
+}
+
 template <int BN>
 GPURED__DEV void tile_fold(int fold, const float (&acc)[BN / 2], float factor, int first,
                            float2 (&run)[2]) {
-  float m[2];
   switch (fold) {
-#define GPURED__CASE(F)                    \
-  case F:                                  \
-    tile_max<BN>(acc, F, m);               \
-    run[0].x = greater_of(run[0].x, m[0]); \
-    run[1].x = greater_of(run[1].x, m[1]); \
-    break;
-    GPURED__CASE(FOLD_MAX)
-    GPURED__CASE(FOLD_MIN)
-    GPURED__CASE(FOLD_ABSMAX)
-#undef GPURED__CASE
-#define GPURED__CASE(F)               \
-  case F:                             \
-    tile_arg<BN>(acc, F, first, run); \
-    break;
-    GPURED__CASE(FOLD_ARGMAX)
-    GPURED__CASE(FOLD_ARGMIN)
-#undef GPURED__CASE
+    case FOLD_MAX:
+    case FOLD_MIN:
+    case FOLD_ABSMAX:
+      tile_fold_max<BN>(fold, acc, run);
+      break;
+    case FOLD_ARGMAX:
+    case FOLD_ARGMIN:
+      tile_fold_arg<BN>(fold, acc, first, run);
+      break;
     case FOLD_LSE:
       tile_lse<BN>(acc, factor, run);
       break;
@@ -9137,6 +9238,11 @@ GPURED__DEV void tensor_store(const tensor_job &j, int r, int fold, int64_t offs
   float x = y.x;
   if (fold_is_arg(fold)) {
     store_any(p, out.dtype, (uint64_t)__float_as_int(y.y));
+    return;
+  }
+  if (j.integers) {
+    const int value = __float_as_int(x) - ORDERED_ZERO;
+    store_any(p, out.dtype, (uint64_t)(int64_t)(fold == FOLD_MIN ? mirrored(value) : value));
     return;
   }
   if (j.plain) x = mul(x, j.scale);
@@ -9245,26 +9351,31 @@ GPURED__DEV void tile_product(const tensor_job &j, const float (&acc)[BN / 2], i
 
 /* What becomes of a tile. row: its first element of the reduced axis, lane: that of this thread. A
  * single result stays in registers; several are stored for each tile. */
-template <int BN, int KIND>
-GPURED__DEV void tile_done(const tensor_job &j, float (&acc)[BN / 2], int fold, float factor,
+template <int BN, int KIND, class T>
+GPURED__DEV void tile_done(const tensor_job &j, T (&acc)[BN / 2], int fold, float factor,
                            unsigned item, int slot, int64_t row, int lane, int64_t column,
                            float2 (&run)[2]) {
   const int64_t left = j.rows - row;
   const int valid = (left < BN ? (int)left : BN) - lane, first = (int)row + lane;
-  if (KIND == TENSOR_ANY) {
+  if constexpr (KIND == TENSOR_ANY) {
     if (!j.plain) tile_values<BN>(j, acc, item, row + lane, column);
     if (j.product) tile_product<BN>(j, acc, item, row + lane, column, valid);
+    for (int r = 0; j.count > 1 && r < j.count; ++r) {
+      fold = j.result[r].fold;
+      if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold, T()));
+      run[0] = run[1] = fold_start(fold);
+      tile_fold<BN>(fold, acc, factor, first, run);
+      tensor_flush(j, r, fold, factor, item, slot, column, run);
+    }
+    if (j.count > 1) return;
   }
-  for (int r = 0; KIND == TENSOR_ANY && j.count > 1 && r < j.count; ++r) {
-    fold = j.result[r].fold;
-    if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold));
-    run[0] = run[1] = fold_start(fold);
+  if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold, T()));
+  if constexpr (KIND == TENSOR_BYTE_MAX)
+    tile_fold_max<BN>(fold, acc, run);
+  else if constexpr (KIND == TENSOR_BYTE_ARG)
+    tile_fold_arg<BN>(fold, acc, first, run);
+  else
     tile_fold<BN>(fold, acc, factor, first, run);
-    tensor_flush(j, r, fold, factor, item, slot, column, run);
-  }
-  if (KIND == TENSOR_ANY && j.count > 1) return;
-  if (left < BN) tile_fill<BN>(acc, valid, fold_neutral(fold));
-  tile_fold<BN>(fold, acc, factor, first, run);
 }
 
 /* The fold of the first result. */
@@ -9427,13 +9538,12 @@ GPURED__DEV uint32_t operand_at(uint32_t address) {
 #define GPURED__R10(t) \
   "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define GPURED__R0_9 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,"
-#define GPURED__D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define GPURED__D16(i) GPURED__D4(i), GPURED__D4(i + 4), GPURED__D4(i + 8), GPURED__D4(i + 12)
-#define GPURED__D32 GPURED__D16(0), GPURED__D16(16)
-#define GPURED__D80 GPURED__D32, GPURED__D16(32), GPURED__D16(48), GPURED__D16(64)
-#define GPURED__D128                                                               \
-  GPURED__D32, GPURED__D16(32), GPURED__D16(48), GPURED__D16(64), GPURED__D16(80), \
-      GPURED__D16(96), GPURED__D16(112)
+#define GPURED__D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define GPURED__D16(c, i) \
+  GPURED__D4(c, i), GPURED__D4(c, i + 4), GPURED__D4(c, i + 8), GPURED__D4(c, i + 12)
+#define GPURED__D32(c) GPURED__D16(c, 0), GPURED__D16(c, 16)
+#define GPURED__D80(c) GPURED__D32(c), GPURED__D16(c, 32), GPURED__D16(c, 48), GPURED__D16(c, 64)
+#define GPURED__D128(c) GPURED__D80(c), GPURED__D16(c, 80), GPURED__D16(c, 96), GPURED__D16(c, 112)
 #define GPURED__R32 GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) "%30,%31"
 #define GPURED__R80                                                                       \
   GPURED__R0_9 GPURED__R10(1) GPURED__R10(2) GPURED__R10(3) GPURED__R10(4) GPURED__R10(5) \
@@ -9443,39 +9553,62 @@ GPURED__DEV uint32_t operand_at(uint32_t address) {
       GPURED__R10(6) GPURED__R10(7) GPURED__R10(8) GPURED__R10(9) GPURED__R10(10)         \
           GPURED__R10(11) "%120,%121,%122,%123,%124,%125,%126,%127"
 
-/* d = a b + (go_on ? d : 0) for 64 by N by 16; one instruction for each type, N and pair of
- * layouts. `negative` takes -a. */
-#define GPURED__MULTIPLY(N, type, regs, outs, na, nb, ngo, nneg, nta, ntb)                  \
-  asm volatile("{ .reg .pred p; .reg .b32 upper; .reg .b64 x, y;\nsetp.ne.b32 p, %" #ngo    \
-               ", 0;\nmov.b32 upper, 0x40000040;\n" /* rows: 1024 >> 4, swizzle: 1 << 30 */ \
-               "mov.b64 x, {%" #na ", upper};\nmov.b64 y, {%" #nb                           \
-               ", upper};\n"                                                                \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" regs    \
-               "}, x, y, p, %" #nneg ", 1, %" #nta ", %" #ntb "; }"                         \
-               : outs                                                                       \
-               : "r"(a), "r"(b), "r"(go_on), "n"(NEGATIVE ? -1 : 1), "n"(TA), "n"(TB))
+/* d = a b + (go_on ? d : 0) for 64 by N and 32 bytes of the depth; one instruction for each type, N
+ * and pair of layouts. CASE (see tensor_multiply) may take -a. */
+#define GPURED__OPERANDS(na, nb, ngo)                                          \
+  "{ .reg .pred p; .reg .b32 upper; .reg .b64 x, y;\nsetp.ne.b32 p, %" #ngo    \
+  ", 0;\nmov.b32 upper, 0x40000040;\n" /* rows: 1024 >> 4, swizzle: 1 << 30 */ \
+  "mov.b64 x, {%" #na ", upper};\nmov.b64 y, {%" #nb ", upper};\n"
+#define GPURED__MULTIPLY(N, type, regs, outs, na, nb, ngo, nneg, nta, ntb)                        \
+  asm volatile(GPURED__OPERANDS(na, nb, ngo) "wgmma.mma_async.sync.aligned.m64n" #N               \
+                                             "k16.f32." type "." type " {" regs                   \
+                                             "}, x, y, p, %" #nneg ", 1, %" #nta ", %" #ntb "; }" \
+               : outs                                                                             \
+               : "r"(a), "r"(b), "r"(go_on), "n"(CASE >> 3 & 1 ? -1 : 1), "n"(CASE >> 1 & 1),     \
+                 "n"(CASE >> 2 & 1))
+#define GPURED__MULTIPLY_BYTES(N, type, regs, outs, na, nb, ngo)                                \
+  asm volatile(GPURED__OPERANDS(na, nb, ngo) "wgmma.mma_async.sync.aligned.m64n" #N             \
+                                             "k32.s32." type "." type " {" regs "}, x, y, p; }" \
+               : outs                                                                           \
+               : "r"(a), "r"(b), "r"(go_on))
 
-template <int BF, int TA, int TB, int NEGATIVE>
+template <int CASE>
 GPURED__DEV void multiply_add(float (&d)[128], uint32_t a, uint32_t b, int go_on) {
-  if (BF)
-    GPURED__MULTIPLY(256, "bf16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
+  if (CASE & 1)
+    GPURED__MULTIPLY(256, "bf16", GPURED__R128, GPURED__D128("+f"), 128, 129, 130, 131, 132, 133);
   else
-    GPURED__MULTIPLY(256, "f16", GPURED__R128, GPURED__D128, 128, 129, 130, 131, 132, 133);
+    GPURED__MULTIPLY(256, "f16", GPURED__R128, GPURED__D128("+f"), 128, 129, 130, 131, 132, 133);
 }
-template <int BF, int TA, int TB, int NEGATIVE>
+template <int CASE>
 GPURED__DEV void multiply_add(float (&d)[80], uint32_t a, uint32_t b, int go_on) {
-  if (BF)
-    GPURED__MULTIPLY(160, "bf16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
+  if (CASE & 1)
+    GPURED__MULTIPLY(160, "bf16", GPURED__R80, GPURED__D80("+f"), 80, 81, 82, 83, 84, 85);
   else
-    GPURED__MULTIPLY(160, "f16", GPURED__R80, GPURED__D80, 80, 81, 82, 83, 84, 85);
+    GPURED__MULTIPLY(160, "f16", GPURED__R80, GPURED__D80("+f"), 80, 81, 82, 83, 84, 85);
 }
-template <int BF, int TA, int TB, int NEGATIVE>
+template <int CASE>
 GPURED__DEV void multiply_add(float (&d)[32], uint32_t a, uint32_t b, int go_on) {
-  if (BF)
-    GPURED__MULTIPLY(64, "bf16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
+  if (CASE & 1)
+    GPURED__MULTIPLY(64, "bf16", GPURED__R32, GPURED__D32("+f"), 32, 33, 34, 35, 36, 37);
   else
-    GPURED__MULTIPLY(64, "f16", GPURED__R32, GPURED__D32, 32, 33, 34, 35, 36, 37);
+    GPURED__MULTIPLY(64, "f16", GPURED__R32, GPURED__D32("+f"), 32, 33, 34, 35, 36, 37);
 }
+template <int CASE>
+GPURED__DEV void multiply_add(int (&d)[128], uint32_t a, uint32_t b, int go_on) {
+  if (CASE & 1)
+    GPURED__MULTIPLY_BYTES(256, "s8", GPURED__R128, GPURED__D128("+r"), 128, 129, 130);
+  else
+    GPURED__MULTIPLY_BYTES(256, "u8", GPURED__R128, GPURED__D128("+r"), 128, 129, 130);
+}
+template <int CASE>
+GPURED__DEV void multiply_add(int (&d)[32], uint32_t a, uint32_t b, int go_on) {
+  if (CASE & 1)
+    GPURED__MULTIPLY_BYTES(64, "s8", GPURED__R32, GPURED__D32("+r"), 32, 33, 34);
+  else
+    GPURED__MULTIPLY_BYTES(64, "u8", GPURED__R32, GPURED__D32("+r"), 32, 33, 34);
+}
+#undef GPURED__OPERANDS
+#undef GPURED__MULTIPLY_BYTES
 #undef GPURED__MULTIPLY
 #undef GPURED__R128
 #undef GPURED__R80
@@ -9493,6 +9626,11 @@ template <int N>
 GPURED__DEV void hold(float (&d)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int N>
+GPURED__DEV void hold(int (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
 /* ---- sm_90a: the ring of operand tiles ---- */
@@ -9524,15 +9662,15 @@ GPURED__DEV void ring_free(const tensor_ring &ring, int stage) {
 }
 
 /* One step of the depth; go_on: is there a sum already? */
-template <int BN, int BF, int TA, int TB, int NEGATIVE>
-GPURED__DEV void tensor_issue(float (&acc)[BN / 2], const tensor_ring &ring, int go_on) {
-  enum { STEP_A = TA ? 2048 >> 4 : 32 >> 4, STEP_B = TB ? 2048 >> 4 : 32 >> 4 };
+template <int BN, int CASE, class T>
+GPURED__DEV void tensor_issue(T (&acc)[BN / 2], const tensor_ring &ring, int go_on) {
+  enum { STEP_A = (CASE & 2 ? 2048 : 32) >> 4, STEP_B = (CASE & 4 ? 2048 : 32) >> 4 };
   const uint32_t at = ring.stage * (tensor_shape<BN>::BYTES >> 4);
   const uint32_t a = ring.kept + at, b = ring.other + at;
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-  for (int i = 0; i < TENSOR_STEP / 16; ++i)
-    multiply_add<BF, TA, TB, NEGATIVE>(acc, a + i * STEP_A, b + i * STEP_B, go_on || i > 0);
+  for (int i = 0; i < TENSOR_STEP / 32; ++i)
+    multiply_add<CASE>(acc, a + i * STEP_A, b + i * STEP_B, go_on || i > 0);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
@@ -9552,20 +9690,20 @@ GPURED__DEV void turn_pass(int group) {
     asm volatile("bar.arrive 1, 256;" ::: "memory");
 }
 
-/* One tile of the product: all steps of the depth. CASE: bf16, which operands lie crosswise, sign.
- * The tile before the last issued one is given back when its instructions have ended. */
-template <int BN, int CASE>
-GPURED__DEV void tensor_multiply(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
+/* One tile of the product: all steps of the depth. CASE: bf16 (or signed bytes), which operands lie
+ * crosswise, sign. The tile before the last issued one is given back when its instructions have
+ * ended. */
+template <int BN, int CASE, class T>
+GPURED__DEV void tensor_multiply(const tensor_job &j, T (&acc)[BN / 2], tensor_ring *ring,
                                  int group) {
-  enum { BF = CASE & 1, TA = CASE >> 1 & 1, TB = CASE >> 2 & 1, NEGATIVE = CASE >> 3 & 1 };
   int before = ring->stage;
   hold(acc);
   ring_wait(*ring);
-  tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, 0);
+  tensor_issue<BN, CASE>(acc, *ring, 0);
   ring_next(ring);
   for (int k = 1; k < j.steps; ++k) {
     ring_wait(*ring);
-    tensor_issue<BN, BF, TA, TB, NEGATIVE>(acc, *ring, 1);
+    tensor_issue<BN, CASE>(acc, *ring, 1);
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     ring_free(*ring, before);
     before = ring->stage;
@@ -9578,12 +9716,12 @@ GPURED__DEV void tensor_multiply(const tensor_job &j, float (&acc)[BN / 2], tens
 }
 
 /* The same for the form that the job says, of FORM and those after it. */
-template <int BN, int FORM>
-GPURED__DEV void tensor_multiply_any(const tensor_job &j, float (&acc)[BN / 2], tensor_ring *ring,
+template <int BN, int FORM, int FORMS, class T>
+GPURED__DEV void tensor_multiply_any(const tensor_job &j, T (&acc)[BN / 2], tensor_ring *ring,
                                      int group) {
-  if constexpr (FORM < 16) {
+  if constexpr (FORM < FORMS) {
     if (j.form != FORM)
-      tensor_multiply_any<BN, FORM + 1>(j, acc, ring, group);
+      tensor_multiply_any<BN, FORM + 1, FORMS>(j, acc, ring, group);
     else if constexpr (BN != 160 || (FORM & 4) == 0)
       tensor_multiply<BN, FORM>(j, acc, ring, group);
   }
@@ -9622,9 +9760,10 @@ GPURED__DEV void tensor_fetch(const tensor_job &j, const tensor_ring &ring, int 
       copy_box(&j.left_map, other + i * 128, bar, j.left.axes, first + i, depth, left, mask);
 }
 
-template <int BN>
+template <int BN, int KIND>
 GPURED__DEV void tensor_produce(const tensor_job &j, tensor_ring ring, int rank, int unit,
                                 int stride) {
+  const int step = is_of_bytes(KIND) ? (int)TENSOR_STEP : TENSOR_STEP / 2;
   int left[TENSOR_AXES], right[TENSOR_AXES];
   tensor_unit u = tensor_find(j, unit), next = u;
   while (unit < j.units) {
@@ -9637,7 +9776,7 @@ GPURED__DEV void tensor_produce(const tensor_job &j, tensor_ring ring, int rank,
       for (int k = 0; k < j.steps; ++k, ring_next(&ring)) {
         barrier_wait(ring.empty + 8 * ring.stage, ring.parity ^ 1);
         if (k == 0) ring.place[ring.stage] = make_int4((int)u.item, u.tile + t, kept, u.slot);
-        tensor_fetch<BN>(j, ring, rank, k * TENSOR_STEP, (u.tile + t) * BN, kept, left, right);
+        tensor_fetch<BN>(j, ring, rank, k * step, (u.tile + t) * BN, kept, left, right);
         if (t == 0 && k == 0) next = tensor_find(j, unit); /* while there is time */
       }
     u = next;
@@ -9661,7 +9800,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
   if (j.turns && group == 1) turn_pass(group);
   for (; unit < j.units; unit += stride) {
     for (int left = tensor_tiles_of(j, unit); left > 0; --left) {
-      float acc[BN / 2];
+      typename tensor_sum<is_of_bytes(KIND)>::T acc[BN / 2];
       if (j.turns) turn_wait(group);
       ring.stage = __shfl_sync(0xffffffffu, ring.stage, 0); /* in uniform registers */
       ring.parity = __shfl_sync(0xffffffffu, ring.parity, 0);
@@ -9669,7 +9808,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
       const int4 at = ring.place[ring.stage];
       __syncwarp(); /* all lanes have read before one of them gives the stage back */
       const int64_t column = at.z + mine;
-      tensor_multiply_any<BN, 0>(j, acc, &ring, group);
+      tensor_multiply_any<BN, 0, tensor_sum<is_of_bytes(KIND)>::FORMS>(j, acc, &ring, group);
       tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,
                           2 * (lane % 4), column, run);
       if (left > 1 || (KIND == TENSOR_ANY && j.count > 1)) continue;
@@ -9717,7 +9856,7 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
     /* the kernel for anything would spill registers with an elected lane */
     if (KIND == TENSOR_ANY ? threadIdx.x == 0
                            : __shfl_sync(0xffffffffu, threadIdx.x / 32, 0) == 0 && elected())
-      tensor_produce<BN>(j, ring, (int)rank, (int)index, (int)clusters);
+      tensor_produce<BN, KIND>(j, ring, (int)rank, (int)index, (int)clusters);
   } else {
     if (BN == 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     if (BN == 160) asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
@@ -10029,10 +10168,13 @@ struct tensor_launch {
 
 template <int BN>
 static const void *tensor_kernel(int kind) {
+  enum { PLAIN = BN == 160 ? 256 : BN }; /* of kinds that have no tiles of 160 */
   if (kind == TENSOR_MAX) return (const void *)tensor_tiles<BN, TENSOR_MAX>;
   if (kind == TENSOR_ARG) return (const void *)tensor_tiles<BN, TENSOR_ARG>;
-  if (BN == 160 || kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
-  return (const void *)tensor_tiles<(BN == 160 ? 256 : BN), TENSOR_ANY>;
+  if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
+  if (kind == TENSOR_BYTE_MAX) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_MAX>;
+  if (kind == TENSOR_BYTE_ARG) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_ARG>;
+  return (const void *)tensor_tiles<PLAIN, TENSOR_ANY>;
 }
 
 static const void *hmma_kernel(int kind) {
@@ -10105,38 +10247,42 @@ static int tensor_operand_of(const gpured__gemm_plan *p, int which, int64_t alon
                              int64_t along_stride, int64_t depth_stride, int box, const void *data,
                              tensor_operand *o, CUtensorMap *map) {
   const int64_t most = (int64_t)1 << 31, wide = (int64_t)1 << 39;
+  const int64_t element = (int64_t)gpured__dtype_size(p->left.dtype), border = 16 / element;
   int64_t stride[TENSOR_AXES] = {0, 0, 0}, other;
   cuuint64_t size[5] = {1, 1, 1, 1, 1}, bytes[4];
-  cuuint32_t boxes[5] = {64, 64, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
+  cuuint32_t boxes[5] = {(cuuint32_t)(TENSOR_STEP / element), 64, 1, 1, 1},
+             steps[5] = {1, 1, 1, 1, 1};
   encode_tiled encode = find_encode();
-  const int64_t aligned_along = along == 1 || (along_stride > 0 && along_stride % 8 == 0);
-  const int64_t aligned_depth = p->depth == 1 || (depth_stride > 0 && depth_stride % 8 == 0);
+  const int64_t aligned_along = along == 1 || (along_stride > 0 && along_stride % border == 0);
+  const int64_t aligned_depth = p->depth == 1 || (depth_stride > 0 && depth_stride % border == 0);
   if (!encode || !tensor_axes(p, which, o, stride)) return 0;
   if ((depth_stride == 1 || p->depth == 1) && aligned_along)
     o->crosswise = 0;
-  else if ((along_stride == 1 || along == 1) && aligned_depth)
+  else if ((along_stride == 1 || along == 1) && aligned_depth && element == 2)
     o->crosswise = 1;
   else
     return 0;
-  other = o->crosswise ? (p->depth == 1 ? 8 : depth_stride) : (along == 1 ? 8 : along_stride);
+  other =
+      o->crosswise ? (p->depth == 1 ? border : depth_stride) : (along == 1 ? border : along_stride);
   size[0] = (cuuint64_t)(o->crosswise ? along : p->depth);
   size[1] = (cuuint64_t)(o->crosswise ? p->depth : along);
   if (!o->crosswise) boxes[1] = (cuuint32_t)box;
-  bytes[0] = (cuuint64_t)other * 2;
+  bytes[0] = (cuuint64_t)(other * element);
   if (along >= most || p->depth >= most || other >= wide) return 0;
   for (int i = 0; i < TENSOR_AXES; ++i) {
     bytes[i + 1] = 16;
     if (i >= o->axes) continue;
     o->wraps[i] = (int64_t)o->n[i] * o->item[i] < p->batches;
-    if (stride[i] < 0 || stride[i] % 8 || stride[i] >= wide) return 0;
+    if (stride[i] < 0 || stride[i] % border || stride[i] >= wide) return 0;
     size[i + 2] = (cuuint64_t)o->n[i];
-    bytes[i + 1] = (cuuint64_t)stride[i] * 2;
+    bytes[i + 1] = (cuuint64_t)(stride[i] * element);
   }
   if (!map) return 1;
   if ((uintptr_t)data % 16) return 0;
   return encode(map,
-                p->left.dtype == GPURED_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                element == 1                   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                : p->left.dtype == GPURED_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                               : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
                 o->axes <= 1 ? 3 : 5, (void *)data, size, bytes, boxes, steps,
                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
@@ -10220,6 +10366,11 @@ static int tensor_kind(const gpured__gemm_plan *p, tensor_job *j, int *kind) {
   j->map = p->g->map;
   j->plain = !values && !p->ep.scaled;
   for (int r = 0; r < p->g->count; ++r) j->result[r].fold = fold_of(p->g->results[r].op);
+  j->integers = p->acc == GPURED__U64;
+  if (j->integers) {
+    *kind = fold_is_arg(fold) ? TENSOR_BYTE_ARG : TENSOR_BYTE_MAX;
+    return 0;
+  }
   if (p->g->count > 1 || p->g->c || values || !(size > 0 && size < INFINITY)) return 0;
   if (fold == FOLD_MAX || fold == FOLD_MIN) *kind = TENSOR_MAX;
   if (fold_is_arg(fold)) *kind = TENSOR_ARG;
@@ -10264,14 +10415,14 @@ static int tensor_segment(const machine *m, const gpured__gemm_plan *p, const te
   const tensor_job *j = &t->j;
   const double clusters = (double)m->processors * t->blocks / j->cluster;
   const double side_by_side = clusters * t->kept * j->cluster;
-  const double kept = (double)p->batches * (double)p->columns, bytes = 2 * (double)p->depth;
+  const double kept = (double)p->batches * (double)p->columns;
+  const double bytes = (double)p->depth * (double)gpured__dtype_size(p->left.dtype);
   const int crowded = (kept < side_by_side ? kept : side_by_side) * bytes > TENSOR_CACHE;
   const int least = crowded ? (int)gpured__min_i64(j->tiles, TENSOR_SHARERS) : 1;
   double best = 0;
   int tiles, chosen = 1;
   if (p->g->count > 1) return 1;
-  if (t->kind != TENSOR_MAX && t->kind != TENSOR_ARG)
-    return (int)gpured__min_i64(j->tiles, gpured__ceil_div(16, j->steps));
+  if (!is_extremum(t->kind)) return (int)gpured__min_i64(j->tiles, gpured__ceil_div(16, j->steps));
   for (tiles = 1; tiles <= j->tiles / least; tiles = tiles < 16 ? tiles + 1 : 2 * tiles) {
     const double units = (double)gpured__ceil_div(j->tiles, tiles) * j->panels * (double)p->batches;
     const double rounds = ceil(units / clusters) * tiles;
@@ -10300,7 +10451,7 @@ static int prefers_small_tiles(const machine *m, const gpured__gemm_plan *p, int
   const double small = (double)gpured__ceil_div(p->columns, 64) * (double)p->batches *
                        (double)gpured__ceil_div(p->rows, 64);
   const double cycles = 1024 * ceil(large / m->processors);
-  if (kind != TENSOR_MAX && kind != TENSOR_ARG) return 0;
+  if (!is_extremum(kind)) return 0;
   return 1.3 * fmax(300, 220 * ceil(small / m->processors)) < cycles;
 }
 
@@ -10309,7 +10460,7 @@ static int prefers_small_tiles(const machine *m, const gpured__gemm_plan *p, int
 static int tensor_tile(const machine *m, const gpured__gemm_plan *p, int kind) {
   const int64_t depth_stride = p->left.strides[p->left.ndim - 1];
   if (p->rows <= 64 || prefers_small_tiles(m, p, kind)) return 64;
-  if (kind == TENSOR_ANY || depth_stride != 1 || p->depth < 512) return 256;
+  if (kind >= TENSOR_ANY || depth_stride != 1 || p->depth < 512) return 256;
   return tensor_cost(m, p, kind, 192, 160) < 0.97 * tensor_cost(m, p, kind, 128, 256) ? 160 : 256;
 }
 
@@ -10343,7 +10494,8 @@ static int tensor_sizes(const machine *m, const gpured__gemm_plan *p, tensor_lau
       (double)p->batches >= most)
     return 0;
   j->raster = TENSOR_RASTER;
-  j->steps = (int)gpured__ceil_div(p->depth, TENSOR_STEP);
+  j->steps =
+      (int)gpured__ceil_div(p->depth * (int64_t)gpured__dtype_size(p->left.dtype), TENSOR_STEP);
   j->turns = t->tile == 256 && j->steps <= 2;
   j->tiles = (int)gpured__ceil_div(p->rows, t->tile);
   j->panels = (int)gpured__ceil_div(p->columns, t->kept * j->cluster);
@@ -10389,8 +10541,8 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
   if (!tensor_sizes(m, p, t)) return 0;
   if (wgmma && !tensor_operands(p, t, query)) return 0;
   if (!wgmma) hmma_operands(p, j);
-  j->form = (p->left.dtype == GPURED_BF16) | j->right.crosswise << 1 | j->left.crosswise << 2 |
-            negative << 3;
+  j->form = (p->left.dtype == GPURED_BF16 || p->left.dtype == GPURED_I8) | j->right.crosswise << 1 |
+            j->left.crosswise << 2 | negative << 3;
   tensor_outputs(p, j);
   return tensor_lay_out(p, t);
 }
@@ -10486,6 +10638,17 @@ static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpu
   if (!tensor_plan(m, p, call->query, 0, t)) return 0;
   if (bytes > t->workspace) t->workspace = bytes;
   return 1;
+}
+
+/* The same for one result of products of bytes, whose operands lie along k. */
+static int choose_tensor_bytes(const machine *m, const gpured__gemm_plan *p, int query,
+                               tensor_launch *t) {
+  const int fold = fold_of(p->g->results[0].op);
+  const int64_t most = p->left.dtype == GPURED_I8 ? TENSOR_MOST_SIGNED : TENSOR_MOST_UNSIGNED;
+  if (p->g->count > 1 || p->g->c || p->row_bias || p->column_bias) return 0;
+  if (p->g->form || p->g->map || p->ep.scaled || fold > FOLD_ARGMIN || p->depth > most) return 0;
+  if (p->columns == 0 || p->batches == 0 || !has_wgmma(m)) return 0;
+  return tensor_plan(m, p, query, 1, t);
 }
 
 /* A bias, or the norms of an operand [.., n, depth], to f32 in the workspace. */
@@ -10763,7 +10926,7 @@ struct dot_launch {
   size_t shared;
 };
 
-enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG };
+enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
 /* What joins segments, in bytes that a multiprocessor reads meanwhile. Strips of 64 bytes take
  * longer to read where there are enough of them. */
 enum { ACROSS_JOIN = 7 << 15 };
@@ -10771,6 +10934,7 @@ static const double ACROSS_NARROW = 1.15;
 
 template <int A, int D>
 static const void *dot_kernel(int how) {
+  if (how == DOT_ANY) return (const void *)dot_any<A, D>;
   if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
   return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
 }
@@ -10883,6 +11047,18 @@ static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_la
   return 1;
 }
 
+/* Any strides: what sums of f32 and f64 are made of has an instance of its own. */
+static void use_dot_any(const gpured__gemm_plan *p, dot_launch *l) {
+  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_ANY);
+  if (!l->kernel)
+    l->kernel = p->acc == GPURED__U64 ? (const void *)dot_any<GPURED__U64, EVERY_DTYPE>
+                                      : (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
+  l->d.beside = llabs(l->d.matrix.across) < llabs(l->d.matrix.along);
+  l->threads = DOT_THREADS;
+  l->shared = 0;
+  l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+}
+
 /* `any_layout`: for the workspace, which does not depend on where data lie. */
 static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_layout,
                        dot_launch *l) {
@@ -10903,12 +11079,7 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_lay
       return;
   }
   l->d.segments = 1;
-  l->kernel = p->acc == GPURED__F32   ? (const void *)dot_any<GPURED__F32>
-              : p->acc == GPURED__F64 ? (const void *)dot_any<GPURED__F64>
-                                      : (const void *)dot_any<GPURED__U64>;
-  l->threads = DOT_THREADS;
-  l->shared = 0;
-  l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+  use_dot_any(p, l);
 }
 
 /* The sums of the left operand's columns, as products with ones. */
@@ -11465,8 +11636,13 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
   char *spare = reserve(run, columns, 8);
   int which[GPURED_MAX_RESULTS], r, bytes, count = 0;
   gpured__gemm_plan ready;
+  tensor_launch tensor;
   gpured_status st = prepare_operands(run, &ready, &bytes);
   if (st != GPURED_OK) return st;
+  if (bytes && choose_tensor_bytes(run->m, &ready, run->measuring, &tensor)) {
+    char *partial = reserve(run, (double)tensor.workspace, 1);
+    return run->measuring ? GPURED_OK : run_tensor(run->m, &ready, &tensor, partial);
+  }
   memset(&l, 0, sizeof l);
   describe_product(&ready, b, g);
   choose_engine(run->m, &ready, bytes, &l);

@@ -340,32 +340,62 @@ static void test_bytes(gpured_backend backend) {
       }
 }
 
-/* The longest sums of the greatest bytes that 32 bits hold, and some that they do not. */
-static void test_bytes_extreme(gpured_backend backend) {
-  static const int64_t depths[] = {66047, 66048, 66051, 66052, 131056, 131071, 131072, 131088};
+/* One result of bytes, which has kernels of its own on some GPUs. */
+static void test_bytes_extrema(gpured_backend backend) {
+  static const int64_t rows[] = {1, 33, 64, 65, 255, 256, 257, 520, 1000};
+  static const int64_t columns[] = {1, 63, 64, 65, 129, 300}, depths[] = {1, 127, 128, 144, 300};
+  static const int ops[] = {GPURED_MAX, GPURED_MIN, GPURED_ABSMAX, GPURED_ARGMAX, GPURED_ARGMIN};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_TIES, OR_WIDE};
+  int i, j, k, t = 0;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < 2 * COUNT(ops); ++k, ++t) {
+        gemm_case c = plain(backend, k % 2 ? GPURED_I8 : GPURED_U8, ops[k / 2], t / 2 % 2, rows[i],
+                            columns[j], depths[t % COUNT(depths)]);
+        c.kind = kinds[t / 2 % COUNT(kinds)];
+        c.how_in = t % 3 == 1 ? LAYOUT_RANDOM : LAYOUT_C;
+        if (t % 7 == 3) {
+          c.a_batch = 2;
+          c.b_batch = 1;
+          c.batch[1] = 3;
+          c.batch[2] = 2;
+        }
+        check(&c);
+      }
+}
+
+/* The longest sums of bytes that 30 and 32 bits hold, and some that they do not: the greatest bytes
+ * multiplied, and the greatest with the least. */
+static void check_bytes_extreme(gpured_backend backend, int is_signed, int op, int64_t k) {
+  const int dtype = is_signed ? GPURED_I8 : GPURED_U8, least = is_signed && op == GPURED_MIN;
+  const int64_t want = k * (!is_signed ? 255 * 255 : least ? -128 * 127 : 128 * 128);
   gpured_options o = options_for(backend, 0, 0, 1);
-  int i, is_signed;
+  int64_t a_shape[2], b_shape[2], got[2] = {0, 0}, n = 2;
+  gpured_tensor a, b, out;
+  void *bytes = malloc((size_t)k * 5);
+  CHECK(bytes != NULL, "out of memory");
+  if (!bytes) return;
+  memset(bytes, is_signed ? 0x80 : 0xff, (size_t)k * 5);
+  if (least) memset(bytes, 127, (size_t)k * 3);
+  a_shape[0] = 3;
+  a_shape[1] = b_shape[0] = k;
+  b_shape[1] = n;
+  a = gpured_array(bytes, (gpured_dtype)dtype, 2, a_shape, NULL);
+  b = gpured_array((char *)bytes + 3 * k, (gpured_dtype)dtype, 2, b_shape, NULL);
+  out = gpured_array(got, GPURED_I64, 1, &n, NULL);
+  CHECK(gpured_gemm_reduce((gpured_op)op, &a, &b, 0, &out, &o) == GPURED_OK, "k %d", (int)k);
+  CHECK(got[0] == want && got[1] == want, "%s %s, k %d: %lld, %lld", op_name(op), dtype_name(dtype),
+        (int)k, (long long)got[0], (long long)got[1]);
+  free(bytes);
+}
+
+static void test_bytes_extreme(gpured_backend backend) {
+  static const int64_t depths[] = {16383, 16384, 65008, 65024,  65025,  65040,  66047,
+                                   66048, 66051, 66052, 131056, 131071, 131072, 131088};
+  int i, t;
   for (i = 0; i < COUNT(depths); ++i)
-    for (is_signed = 0; is_signed < 2; ++is_signed) {
-      const int dtype = is_signed ? GPURED_I8 : GPURED_U8;
-      const int64_t k = depths[i], want = k * (is_signed ? 128 * 128 : 255 * 255);
-      int64_t a_shape[2], b_shape[2], got[2] = {0, 0}, n = 2;
-      gpured_tensor a, b, out;
-      void *bytes = malloc((size_t)k * 5);
-      CHECK(bytes != NULL, "out of memory");
-      if (!bytes) return;
-      memset(bytes, is_signed ? 0x80 : 0xff, (size_t)k * 5);
-      a_shape[0] = 3;
-      a_shape[1] = b_shape[0] = k;
-      b_shape[1] = n;
-      a = gpured_array(bytes, (gpured_dtype)dtype, 2, a_shape, NULL);
-      b = gpured_array((char *)bytes + 3 * k, (gpured_dtype)dtype, 2, b_shape, NULL);
-      out = gpured_array(got, GPURED_I64, 1, &n, NULL);
-      CHECK(gpured_gemm_reduce(GPURED_MAX, &a, &b, 0, &out, &o) == GPURED_OK, "k %d", (int)k);
-      CHECK(got[0] == want && got[1] == want, "%s, k %d: %lld, %lld", dtype_name(dtype), (int)k,
-            (long long)got[0], (long long)got[1]);
-      free(bytes);
-    }
+    for (t = 0; t < 4; ++t)
+      check_bytes_extreme(backend, t / 2, t % 2 ? GPURED_MIN : GPURED_MAX, depths[i]);
 }
 
 /* ---- every size ------------------------------------------------------------------------------ */
@@ -871,6 +901,7 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_empty", test_empty, 0},
                                 {"gemm_integers_anywhere", test_integers_anywhere, 0},
                                 {"gemm_bytes", test_bytes, 0},
+                                {"gemm_bytes_extrema", test_bytes_extrema, 0},
                                 {"gemm_bytes_extreme", test_bytes_extreme, 0},
                                 {"gemm_sizes", test_sizes, 0},
                                 {"gemm_tiles", test_tiles, 0},
