@@ -1856,7 +1856,8 @@ typedef struct gpured__strip {
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
                int64_t index);
-  int64_t (*feed_narrow)(gpured__state *st, const void *x, int32_t dtype, int64_t n); /* or NULL */
+  int64_t (*feed_narrow)(int kernel, gpured__state *st, const void *x, int32_t dtype, int64_t n,
+                         int64_t index); /* or NULL */
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
@@ -3713,18 +3714,20 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
   }
 }
 
-/* Sums of a narrower type, which is widened in registers: of the first elements, as many as are
- * whole blocks of f32 or whole vectors of integers. Returns how many that is. */
+/* A narrower type, which is widened in registers or not at all: of the first elements, as many as
+ * are whole blocks of f32 or whole vectors of integers, or all bytes of which one is looked for.
+ * Returns how many that is. */
 #if GPURED__PASS == 64 && GPURED__WIDTH != 0
-GPURED__FUNC int64_t GPURED__N(feed_narrow)(gpured__state *st, const void *data, int32_t dtype,
-                                            int64_t n) {
+GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const void *data,
+                                            int32_t dtype, int64_t n, int64_t index) {
   typedef float narrow __attribute__((vector_size(GPURED__W * sizeof(float))));
   const float *x = (const float *)data;
   GPURED__V acc[GPURED__NV], v;
   narrow part;
   int64_t done = 0;
   int r, i;
-  if (dtype != GPURED_F32) return 0;
+  (void)index;
+  if (dtype != GPURED_F32 || kernel != GPURED__ADD) return 0;
   for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK) {
     GPURED__UNROLL_ROWS
     for (r = 0; r < GPURED__BLOCK; r += GPURED__LANES) {
@@ -3778,14 +3781,86 @@ GPURED__INLINE GPURED__V GPURED__N(sum_words)(const char *x, int64_t vectors, ui
   return all;
 }
 
-GPURED__FUNC int64_t GPURED__N(feed_narrow)(gpured__state *st, const void *x, int32_t dtype,
-                                            int64_t n) {
+/* The largest of n > 0 bytes, their bits flipped so that signed comparisons find what is wanted. */
+GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int flip) {
+  typedef signed char bytes __attribute__((vector_size(GPURED__WIDTH)));
+  enum { SIZE = GPURED__WIDTH };
+  signed char last[SIZE];
+  bytes most[4], flips, v, more;
+  int64_t i = 0, k;
+  int found = (signed char)(x[0] ^ flip);
+  if (n >= 4 * SIZE) {
+    for (k = 0; k < SIZE; ++k) last[k] = (signed char)flip;
+    memcpy(&flips, last, sizeof v);
+    for (k = 0; k < 4; ++k) {
+      memcpy(&v, x + k * SIZE, sizeof v);
+      most[k] = v ^ flips;
+    }
+    for (i = 4 * SIZE; i < n; i += 4 * SIZE) { /* the last ones again, where some are left over */
+      const signed char *from = x + gpured__min_i64(i, n - 4 * SIZE);
+      GPURED__UNROLL
+      for (k = 0; k < 4; ++k) {
+        if (k * SIZE % 64 == 0) GPURED__PREFETCH((const char *)from + k * SIZE + GPURED__FAR_AHEAD);
+        memcpy(&v, from + k * SIZE, sizeof v);
+        v ^= flips;
+        more = (bytes)(v > most[k]);
+        most[k] = (v & more) | (most[k] & ~more);
+      }
+    }
+    for (k = 1; k < 4; ++k) {
+      more = (bytes)(most[k] > most[0]);
+      most[0] = (most[k] & more) | (most[0] & ~more);
+    }
+    memcpy(last, &most[0], sizeof last);
+    for (k = 0; k < SIZE; ++k)
+      if (last[k] > found) found = last[k];
+  }
+  for (; i < n; ++i)
+    if ((signed char)(x[i] ^ flip) > found) found = (signed char)(x[i] ^ flip);
+  return found ^ flip;
+}
+
+/* Extrema of bytes and where they are first, in pieces that stay in the cache. As numbers they are
+ * what fetch makes of them: signed ones with their sign flipped. */
+GPURED__FUNC int64_t GPURED__N(feed_bytes)(int kernel, gpured__state *st, const char *x,
+                                           int32_t dtype, int64_t n, int64_t index) {
+  const int least = kernel == GPURED__MIN || kernel == GPURED__ARG_MIN;
+  const int is_arg = kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX;
+  const int flip = (dtype == GPURED_U8 ? 0x80 : 0) ^ (least ? 0xff : 0);
+  const int64_t piece = is_arg ? 4096 : n;
+  int64_t done, len;
+  for (done = 0; done < n; done += len) {
+    const int byte = (len = gpured__min_i64(piece, n - done),
+                      GPURED__N(most_byte)((const signed char *)x + done, len, flip));
+    const uint64_t value = dtype == GPURED_U8
+                               ? (uint64_t)(unsigned char)byte
+                               : (uint64_t)(int64_t)(signed char)byte ^ (uint64_t)1 << 63;
+    GPURED__T *best = st->stack[0].v.GPURED__TN;
+    if (!is_arg) {
+      GPURED__V acc[GPURED__NV];
+      int i;
+      for (i = 0; i < GPURED__NV; ++i) acc[i] = GPURED__N(splat)(value);
+      GPURED__N(push_lanes)(kernel, st->stack, st->count++, acc);
+    } else if (!st->count || GPURED__N(beats)(kernel, value, *best)) {
+      *best = value;
+      st->stack[0].n =
+          index + done + ((const char *)memchr(x + done, byte, (size_t)len) - (x + done));
+      st->count = 1;
+    }
+  }
+  return n;
+}
+
+GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const void *x,
+                                            int32_t dtype, int64_t n, int64_t index) {
   const int64_t size = (int64_t)gpured__dtype_size(dtype);
   const int64_t vectors = n * size / (int64_t)sizeof(GPURED__V);
   const int64_t done = vectors * (int64_t)sizeof(GPURED__V) / size;
   const uint64_t least = dtype == GPURED_I8 ? 0x80u : dtype == GPURED_I32 ? 0x80000000u : 0;
   GPURED__V acc[GPURED__NV];
   GPURED__T lanes[GPURED__LANES] = {0};
+  if (kernel != GPURED__ADD)
+    return size > 1 ? 0 : GPURED__N(feed_bytes)(kernel, st, (const char *)x, dtype, n, index);
   if (dtype < GPURED_I8 || dtype > GPURED_U32 || done == 0) return 0;
   GPURED__N(store)
   (lanes, size == 1 ? GPURED__N(sum_bytes)((const char *)x, vectors, least * 0x0101010101010101u)
@@ -5861,6 +5936,41 @@ GPURED__INLINE int gpured__is_direct(const gpured__plan *p) {
   return gpured__is_native(p) && gpured__is_contiguous(p);
 }
 
+/* Has the accumulator's feed_narrow something for contiguous elements of this plan? */
+GPURED__FUNC int gpured__is_narrow(const gpured__plan *p) {
+  const int is_byte = p->in_dtype == GPURED_I8 || p->in_dtype == GPURED_U8;
+  if (!gpured__is_contiguous(p)) return 0;
+  if (p->kernel == GPURED__ADD) return p->fetch == GPURED__PLAIN;
+  return p->acc == GPURED__U64 && is_byte &&
+         p->fetch == (p->in_dtype == GPURED_I8 ? GPURED__BIAS : GPURED__PLAIN) &&
+         (p->kernel == GPURED__MIN || p->kernel == GPURED__MAX || p->kernel == GPURED__ARG_MIN ||
+          p->kernel == GPURED__ARG_MAX);
+}
+
+/* Integers on their way to a mean, which are added in f64: where no such sum can reach 2^53 none is
+ * rounded, and it may as well be made of integers. Returns how many elements it took. */
+GPURED__FUNC int64_t gpured__feed_exact(const gpured__plan *p, const gpured__kernels *k,
+                                        const char *x, int64_t n, gpured__state *st) {
+  const gpured__kernels *integers = gpured__get_level()->kernels[GPURED__U64];
+  const int64_t most = gpured__dtype_size(p->in_dtype) == 1 ? (int64_t)1 << 45 : (int64_t)1 << 21;
+  gpured__state sums;
+  gpured__node node;
+  uint64_t sum;
+  int64_t done;
+  if (p->acc != GPURED__F64 || p->kernel != GPURED__ADD || p->n > most) return 0;
+  if (gpured__is_float(p->in_dtype) || gpured__dtype_size(p->in_dtype) > 4) return 0;
+  if (!integers->feed_narrow || !gpured__is_narrow(p)) return 0;
+  sums.count = 0;
+  done = integers->feed_narrow(GPURED__ADD, &sums, x, p->in_dtype, n, 0);
+  if (done == 0) return 0;
+  integers->close(GPURED__ADD, &sums, &node);
+  integers->result(GPURED_SUM, GPURED__ADD, &node, done, 0, &sum);
+  memset(&node, 0, sizeof node);
+  node.v.f64[0] = (double)(int64_t)sum;
+  k->push(GPURED__ADD, st, &node);
+  return done;
+}
+
 /* Elements [start, end) of one sequence into a state. */
 GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels *k,
                                     int64_t sequence, int64_t start, int64_t end,
@@ -5878,9 +5988,9 @@ GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels
     k->feed(p->kernel, st, base + start * size, w, end - start, start);
     return;
   }
-  if (k->feed_narrow && p->kernel == GPURED__ADD && p->fetch == GPURED__PLAIN &&
-      gpured__is_contiguous(p)) /* a buffer less */
-    start += k->feed_narrow(st, base + start * size, p->in_dtype, end - start);
+  if (start < end && !w) start += gpured__feed_exact(p, k, base + start * size, end - start, st);
+  if (start < end && k->feed_narrow && gpured__is_narrow(p)) /* a buffer less */
+    start += k->feed_narrow(p->kernel, st, base + start * size, p->in_dtype, end - start, start);
   for (; start < end; start += len) {
     len = gpured__min_i64(GPURED__CHUNK, end - start);
     gpured__fetch_line(p, k, base, start, len, (char *)buffer);

@@ -256,6 +256,43 @@ static void test_columns(gpured_backend backend) {
       }
 }
 
+/* Bytes, whose extrema and means have ways of their own: every border of a vector, of four, and of a
+ * piece; ties, least and greatest values. */
+static void test_bytes(gpured_backend backend) {
+  static const int64_t lengths[] = {1,   2,   15,  16,  63,   64,   65,   127,  128,  129,  255,
+                                    256, 257, 300, 511, 1000, 4095, 4096, 4097, 8193, 70001};
+  static const int ops[] = {GPURED_MIN,  GPURED_MAX,   GPURED_ARGMIN, GPURED_ARGMAX,
+                            GPURED_MEAN, GPURED_NORM2, GPURED_ABSMAX};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE, OR_TIES};
+  int i, j, k;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(kinds); ++j)
+      for (k = 0; k < 2 * COUNT(ops); ++k) {
+        const int64_t shape[2] = {1 + (i + j + k) % 3, lengths[i]};
+        box in = box_filled(k % 2 ? GPURED_I8 : GPURED_U8, 2, shape, LAYOUT_C, kinds[j],
+                            (uint64_t)(i * 50 + j * 10 + k));
+        reduce_case c = {backend, ops[k / 2], &in.t, 2, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+        check(&c);
+        box_free(&in);
+      }
+}
+
+/* Means of integers up to the length at which their sums may be rounded, and beyond it. */
+static void test_means(gpured_backend backend) {
+  static const int64_t lengths[] = {1000, (1 << 21) - 1, 1 << 21, (1 << 21) + 1};
+  static const int dtypes[] = {GPURED_I32, GPURED_U32, GPURED_I64};
+  static const int kinds[] = {OR_SPECIAL, OR_WIDE};
+  int i, j, k;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(kinds); ++k) {
+        box in = box_filled(dtypes[j], 1, &lengths[i], LAYOUT_C, kinds[k], (uint64_t)(i + j + k));
+        reduce_case c = {backend, GPURED_MEAN, &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+        check(&c);
+        box_free(&in);
+      }
+}
+
 /* ---- special values -------------------------------------------------------------------------- */
 
 static void specials_at(gpured_backend backend, const box *in, const int64_t *at, int count) {
@@ -513,6 +550,8 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_sizes_large", test_sizes_large, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
+                                  {"reduce_bytes", test_bytes, 0},
+                                  {"reduce_means", test_means, 0},
                                   {"reduce_specials", test_specials, 0},
                                   {"reduce_special_pairs", test_special_pairs, 0},
                                   {"reduce_random", test_random, 0},
