@@ -688,11 +688,28 @@ GPURED__DEV char *place(const job &j, int64_t sequence) {
   return j.out + at * ((int64_t)1 << log2_size_of(j.out_dtype));
 }
 
+/* An exact sum of integers on its way to a mean or a norm (see exact_sums). */
+static __device__ __noinline__ void store_exact(const job &j, char *to, uint64_t y) {
+  store_any(to, j.out_dtype, real_result(j, (double)(int64_t)y));
+}
+
+template <int K, class T>
+GPURED__DEV void store_folded(const job &j, char *to, T y) {
+  store_any(to, j.out_dtype, real_result(j, y));
+}
+template <int K>
+GPURED__DEV void store_folded(const job &j, char *to, uint64_t y) {
+  if ((K == K_ADD || K == K_SQUARE) && (j.op == GPURED_MEAN || j.op == GPURED_NORM2))
+    store_exact(j, to, y);
+  else
+    store_any(to, j.out_dtype, y);
+}
+
 template <int K, class T>
 GPURED__DEV void store_result(const job &j, int64_t sequence, T y) {
   typedef decltype(bits_of(y)) U;
   if (K == K_MAX) set_bits(&y, (U)(bits_of(y) ^ (U)j.flip));
-  store_any(place(j, sequence), j.out_dtype, real_result(j, y));
+  store_folded<K>(j, place(j, sequence), y);
 }
 template <int K, class T>
 GPURED__DEV void store_result(const job &j, int64_t sequence, arg_node<T> y) {
@@ -901,6 +918,246 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
     else if (lane < LANES)
       ((N *)j.partial)[k * LANES + lane] = node;
   }
+}
+
+/* ---- Few columns of many items ---- */
+/*
+ * Items whose columns lie side by side and are too few for a strip: the threads of an item are its
+ * 16 lanes of each column, in the order of memory (a cell: lane, then column), so that neighbours
+ * read neighbours. A block of threads has as many items as it has room for, and several times as
+ * many at once, whose lanes meet in shared memory together. For sequences of up to 1024 elements.
+ */
+enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES };
+struct item_cells {
+  int64_t items, step, row; /* strides in elements: of items, of what a sequence goes along */
+  int width, beside;        /* columns; items that a block of threads has at a time */
+};
+
+/* Items of a thread at once. */
+template <int A>
+struct item_turns {
+  enum { N = A == GPURED__F32 ? 4 : 2 };
+};
+
+template <int D>
+struct item_reader {
+  const job *j;
+  const typename stored<D>::S *base;
+  int64_t stride;
+};
+
+template <class T, int D>
+GPURED__DEV T element(const item_reader<D> &r, int64_t i) {
+  T x;
+  widen<D>(r.base[i * r.stride], &x);
+  adjust(&x, r.j->how);
+  return x;
+}
+
+/* Where a thread is in a block of threads: items from `from` on, those of turn u `beside` later. */
+struct item_place {
+  int own, lane, column, cells; /* own: its item; lane: 16 where it has none */
+  int64_t from;
+
+  __device__ __forceinline__ void locate(const item_cells &s) {
+    cells = GPURED__LANES * s.width;
+    own = (int)threadIdx.x / cells;
+    column = (int)threadIdx.x % cells % s.width;
+    lane = own < s.beside ? (int)threadIdx.x % cells / s.width : (int)GPURED__LANES;
+  }
+  template <int D>
+  __device__ __forceinline__ item_reader<D> reader(const job &j, const item_cells &s,
+                                                   int turn) const {
+    const int64_t item = from + turn * s.beside + own;
+    item_reader<D> r;
+    r.j = &j;
+    r.base = (const typename stored<D>::S *)j.in + column;
+    if (lane < GPURED__LANES && item < s.items) r.base += item * s.step;
+    r.stride = s.row;
+    return r;
+  }
+};
+
+/* Lane `lane` of sequences of at most 1024 elements, in blocks of 256 that meet in pairs. */
+template <int K, class T, int U, class F>
+GPURED__DEV void item_lane(const F &source, int n, int lane, T (&y)[U]) {
+  T part[U], pair[U];
+  for (int i = 0; i < n; i += GPURED__BLOCK) {
+    const int end = i + GPURED__BLOCK < n ? i + GPURED__BLOCK : n;
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      set_neutral<K>(&part[u]);
+      if (i + lane < end) part[u] = first<K>(source(u, i + lane));
+    }
+#pragma unroll 4
+    for (int e = i + lane + GPURED__LANES; e < end; e += GPURED__LANES)
+#pragma unroll
+      for (int u = 0; u < U; ++u) part[u] = step<K>(part[u], source(u, e));
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      if (i == 0) y[u] = part[u];
+      if (i == GPURED__BLOCK) y[u] = combined<K>(y[u], part[u]);
+      if (i == 2 * GPURED__BLOCK) pair[u] = part[u];
+      if (i == 3 * GPURED__BLOCK) pair[u] = combined<K>(pair[u], part[u]);
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+    if (n > 2 * GPURED__BLOCK) y[u] = combined<K>(y[u], pair[u]);
+}
+
+/* Lanes meet: each thread joins those of a column of an item, as often as there are some left, and
+ * gives the result away with its turn, its item and its column. */
+template <int K, class N, int U, class F>
+GPURED__DEV void item_meet(const item_cells &s, const item_place &p, char *memory, const N (&y)[U],
+                           const F &give) {
+  N *slot = (N *)memory, x[GPURED__LANES];
+  __syncthreads();
+#pragma unroll
+  for (int u = 0; u < U; ++u) slot[u * blockDim.x + threadIdx.x] = y[u];
+  __syncthreads();
+  for (int q = (int)threadIdx.x; q < U * s.beside * s.width; q += (int)blockDim.x) {
+    const int u = q / (s.beside * s.width), own = q / s.width - u * s.beside, column = q % s.width;
+    const N *from = slot + u * blockDim.x + own * p.cells + column;
+#pragma unroll
+    for (int l = 0; l < GPURED__LANES; ++l) x[l] = from[l * s.width];
+#pragma unroll
+    for (int h = GPURED__LANES / 2; h > 0; h /= 2)
+#pragma unroll
+      for (int l = 0; l < h; ++l) x[l] = combined<K>(x[l], x[l + h]);
+    give(u, own, column, x[0]);
+  }
+}
+
+/* The same, to all lanes. */
+template <int K, class T, int U>
+GPURED__DEV void item_share(const item_cells &s, const item_place &p, char *memory, T (&y)[U]) {
+  T *all = (T *)memory + U * blockDim.x;
+  item_meet<K>(s, p, memory, y, [&](int u, int own, int column, T x) {
+    all[(u * s.beside + own) * s.width + column] = x;
+  });
+  __syncthreads();
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+    if (p.lane < GPURED__LANES) y[u] = all[(u * s.beside + p.own) * s.width + p.column];
+}
+
+/* The result of a column of an item. */
+template <int K, class N>
+GPURED__DEV void item_store(const job &j, const item_cells &s, const item_place &p, int turn,
+                            int own, int column, N x) {
+  const int64_t item = p.from + turn * s.beside + own;
+  if (item < s.items) store_result<K>(j, item * s.width + column, x);
+}
+
+/* All items that a block of threads has at once. */
+template <int A, int D, int K>
+struct item_unit {
+  typedef typename acc<A>::T T;
+  enum { U = item_turns<A>::N };
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+    item_reader<D> r[U];
+    T y[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
+    item_lane<K>([&](int u, int e) { return prepared<K>(element<T>(r[u], e), j); }, (int)j.n,
+                 p.lane, y);
+    item_meet<K>(s, p, memory, y, [&](int u, int own, int column, T x) {
+      item_store<K>(j, s, p, u, own, column, x);
+    });
+  }
+};
+
+template <int A, int D>
+struct item_unit<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  enum { U = item_turns<A>::N };
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+    item_reader<D> r[U];
+    arg_node<T> y[U];
+    T v[U];
+    int at[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      r[u] = p.reader<D>(j, s, u);
+      v[u] = prepared<K_ARG>(element<T>(r[u], at[u] = p.lane), j);
+    }
+#pragma unroll 4
+    for (int e = p.lane + GPURED__LANES; e < j.n; e += GPURED__LANES)
+#pragma unroll
+      for (int u = 0; u < U; ++u)
+        keep_best(prepared<K_ARG>(element<T>(r[u], e), j), e, &v[u], &at[u]);
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      y[u].v = v[u];
+      y[u].i = at[u];
+    }
+    item_meet<K_ARG>(s, p, memory, y, [&](int u, int own, int column, arg_node<T> x) {
+      item_store<K_ARG>(j, s, p, u, own, column, x);
+    });
+  }
+};
+
+template <int A, int D>
+struct item_unit<A, D, K_LSE> {
+  typedef typename acc<A>::T T;
+  enum { U = item_turns<A>::N };
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+    item_reader<D> r[U];
+    T m[U], y[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
+    item_lane<K_MAX>([&](int u, int e) { return element<T>(r[u], e); }, (int)j.n, p.lane, m);
+    item_share<K_MAX>(s, p, memory, m);
+    item_lane<K_ADD>(
+        [&](int u, int e) {
+          return exponential(sub(element<T>(r[u], e), is_finite(m[u]) ? m[u] : (T)0));
+        },
+        (int)j.n, p.lane, y);
+    const T *all = (const T *)memory + U * blockDim.x;
+    item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
+      pair_node<T> node;
+      node.m = all[(u * s.beside + own) * s.width + column];
+      node.s = x;
+      item_store<K_LSE>(j, s, p, u, own, column, node);
+    });
+  }
+};
+
+template <int A, int D>
+struct item_unit<A, D, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  enum { U = item_turns<A>::N };
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+    item_reader<D> r[U];
+    T mean[U], y[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
+    item_lane<K_ADD>([&](int u, int e) { return element<T>(r[u], e); }, (int)j.n, p.lane, mean);
+    item_share<K_ADD>(s, p, memory, mean);
+#pragma unroll
+    for (int u = 0; u < U; ++u) mean[u] = quotient(mean[u], (T)j.n);
+    item_lane<K_SQUARE>([&](int u, int e) { return sub(element<T>(r[u], e), mean[u]); }, (int)j.n,
+                        p.lane, y);
+    item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
+      moments_node<T> node;
+      node.n = j.n;
+      node.mean = 0; /* not looked at any more */
+      node.m2 = x;
+      item_store<K_MOMENTS>(j, s, p, u, own, column, node);
+    });
+  }
+};
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(ITEM_THREADS, 2)
+    reduce_items(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
+  extern __shared__ __align__(16) char item_memory[];
+  const int64_t items = (int64_t)item_turns<A>::N * s.beside;
+  item_place p;
+  p.locate(s);
+  for (p.from = (int64_t)blockIdx.x * items; p.from < s.items; p.from += (int64_t)gridDim.x * items)
+    item_unit<A, D, K>::run(j, s, p, item_memory);
 }
 
 /* ============================================================================================== */
@@ -5617,11 +5874,24 @@ GPURED__DEV void beside_shift(const line_scan &a, const beside_place &p, beside_
   v[0] = before;
 }
 
+/* Before the first result of an exclusive scan: the operation's empty one, stored by the thread
+ * that has the line's first elements, after what it wrote there. */
+GPURED__DEV void beside_begin(const line_scan &a, const beside_place &p, bool is_integer) {
+  char *to = a.j.out + line_place(a, p.line, GPURED__OUT) * size_of(a.j.out_dtype);
+  if (is_integer)
+    store_any(to, a.j.out_dtype, a.empty_integer);
+  else
+    store_any(to, a.j.out_dtype, a.empty_real);
+}
+
+/* Blocks of threads on a multiprocessor. */
+static constexpr __host__ __device__ int beside_resident(size_t size) {
+  return size == 4 ? 3 : size == 8 ? 2 : 1;
+}
+
 template <int A, int K>
 static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
-                                         sizeof(typename scanned<A, K>::E) == 4   ? 3
-                                         : sizeof(typename scanned<A, K>::E) == 8 ? 2
-                                                                                  : 1)
+                                         beside_resident(sizeof(typename scanned<A, K>::E)))
     scan_beside(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   extern __shared__ __align__(128) char space[];
@@ -5650,13 +5920,63 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
   }
   if (a.exclusive) beside_shift<A, K>(a, p, s, e2, v);
   beside_write<A, K>(a, p, v);
-  if (a.exclusive && p.row == 0 && p.exists) { /* the same thread, after what it wrote there */
-    char *to = a.j.out + line_place(a, p.line, GPURED__OUT) * size_of(a.j.out_dtype);
-    if (A == GPURED__U64)
-      store_any(to, a.j.out_dtype, a.empty_integer);
-    else
-      store_any(to, a.j.out_dtype, a.empty_real);
+  if (a.exclusive && p.row == 0 && p.exists) beside_begin(a, p, A == GPURED__U64);
+}
+
+/* Lines of at most 256 elements, which need nothing of other tiles: a.chunks warps have 32 of them,
+ * and 32 elements each. Lines are numbered through all items, so that few of each do no harm. */
+template <int A, int K>
+static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
+                                         beside_resident(sizeof(typename scanned<A, K>::E)))
+    scan_beside_short(const line_scan a) {
+  typedef typename scanned<A, K>::E E;
+  __shared__ E total[GPURED__LANES][32], h1[GPURED__LANES][32];
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32, part = w % a.chunks;
+  const int first = w / a.chunks * 2 * a.chunks, mine = first + 2 * part;
+  beside_place p;
+  E v[BESIDE_MINE], none, before;
+  memset(&p, 0, sizeof p);
+  p.line = ((int64_t)blockIdx.x * (BESIDE_WARPS / a.chunks) + w / a.chunks) * 32 + t;
+  p.exists = p.line < a.j.outputs;
+  p.row = part * BESIDE_MINE;
+  set_neutral<K>(&none);
+#pragma unroll
+  for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
+  beside_read<A, K>(a, p, v);
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    doubling<K, E, 1>::scan(v + g * GPURED__LANES);
+    total[mine + g][t] = v[g * GPURED__LANES + GPURED__LANES - 1];
   }
+  __syncthreads();
+  if (part == 0) {
+    E x[GPURED__LANES];
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) {
+      x[i] = none;
+      if (i < 2 * a.chunks) x[i] = total[first + i][t];
+    }
+    doubling<K, E, 1>::scan(x);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i)
+      if (i < 2 * a.chunks) h1[first + i][t] = x[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int g = 0; g < 2; ++g) {
+    const E e = part + g ? combined<K>(none, h1[mine + g - 1][t]) : none;
+#pragma unroll
+    for (int i = g * GPURED__LANES; i < (g + 1) * GPURED__LANES; ++i) v[i] = combined<K>(e, v[i]);
+  }
+  if (a.exclusive) {
+    before = none;
+    if (part > 0) before = combined<K>(combined<K>(none, h1[mine - 2][t]), total[mine - 1][t]);
+#pragma unroll
+    for (int i = BESIDE_MINE - 1; i > 0; --i) v[i] = v[i - 1];
+    v[0] = before;
+  }
+  beside_write<A, K>(a, p, v);
+  if (a.exclusive && part == 0 && p.exists) beside_begin(a, p, A == GPURED__U64);
 }
 
 /* ============================================================================================== */
@@ -5875,6 +6195,7 @@ struct reduction {
   size_t shared, workspace;
   rows r;
   cols c;
+  item_cells s;
 };
 
 static int kind_of(int kernel) {
@@ -6020,7 +6341,8 @@ enum {
   READ_LOOSE_FEW_COLS,
   READ_COL_UNITS,
   READ_COL_STRIPS,
-  READ_TURNED_STRIPS
+  READ_TURNED_STRIPS,
+  READ_ITEMS
 };
 
 template <int A, int D, int K>
@@ -6040,6 +6362,7 @@ static const void *folding_kernel(int how, int k) {
   case K:                                                                                \
     if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
     if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
+    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;                   \
     if (how >= READ_COL_UNITS) return NULL;                                              \
     if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
     if (how == READ_LOOSE_FEW_COLS)                                                      \
@@ -6064,7 +6387,9 @@ static const void *strips_kernel(bool turned) {
 
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
-  if (how >= READ_COL_STRIPS) {
+  if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
+  if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
+  if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
     const bool turned = how == READ_TURNED_STRIPS;
     if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
     if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
@@ -6082,6 +6407,7 @@ static const void *float_kernel(int how, int k) {
 /* Tests for zero. */
 template <int D>
 static const void *truth_kernel(int how, int k) {
+  if (how == READ_ITEMS) return NULL;
   if (k == K_ADD) {
     if (how < READ_COLS) return rows_kernel<GPURED__U64, D, K_ADD>(how);
     if (how == READ_COLS) return (const void *)reduce_cols<GPURED__U64, D, K_ADD>;
@@ -6457,6 +6783,33 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   return 1;
 }
 
+/* Few columns of each of many items: faster than strips, which would be narrow, except where
+ * those keep to borders and much is computed. */
+static int choose_items(const machine *m, reduction *r, int64_t width, int size, int lost) {
+  const size_t node = r->kind == K_ARG ? 16 : r->acc == GPURED__F32 ? 4 : 8;
+  const int turns =
+      r->acc == GPURED__F32 ? (int)item_turns<GPURED__F32>::N : (int)item_turns<GPURED__F64>::N;
+  const int cells = GPURED__LANES * (int)width;
+  item_cells *s = &r->s;
+  if (r->j.kept_count != 2 || width > ITEM_MOST || r->j.n > GPURED__WIDE_BLOCK) return 0;
+  if (r->kind == K_ARG && !lost && r->j.n <= GPURED__BLOCK && width * size >= 64) return 0;
+  if (r->kind > K_ARG && width * size >= 32) return 0;
+  if (r->j.outputs * GPURED__LANES < (int64_t)m->processors * ITEM_THREADS) return 0;
+  if (!reading_kernel(r, READ_ITEMS)) return 0;
+  s->items = r->j.kept[0].n;
+  s->step = r->j.kept[0].stride[GPURED__IN];
+  s->row = r->j.line[0].stride[GPURED__IN];
+  s->width = (int)width;
+  s->beside = ITEM_THREADS / cells;
+  r->threads = (s->beside * cells + 31) / 32 * 32;
+  r->shared = (size_t)turns * (size_t)(r->threads + s->beside * s->width) * node;
+  r->blocks = gpured__ceil_div(s->items, (int64_t)turns * s->beside);
+  if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
+  r->route = ROUTE_READ;
+  r->how = READ_ITEMS;
+  return 1;
+}
+
 static int choose_cols(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), v = 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
@@ -6470,6 +6823,7 @@ static int choose_cols(const machine *m, reduction *r) {
   if (choose_short_cols(r, width, size)) return 1;
   c->width = width;
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
+  if (r->j.line_count == 1 && choose_items(m, r, width, size, lost)) return 1;
   if (r->kind >= K_ARG && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
@@ -6509,7 +6863,23 @@ static int choose_cols(const machine *m, reduction *r) {
   return 1;
 }
 
-static void choose(const machine *m, const gpured__plan *p, reduction *r) {
+/* Means and norms of integers are sums in f64; where no such sum can reach 2^53 none is rounded,
+ * and sums of integers have the same bits. The plan as one of those, or as it is. */
+static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact) {
+  const int size = (int)gpured__dtype_size(p->in_dtype);
+  const int is_mean = p->op == GPURED_MEAN, real = p->acc == GPURED__F64;
+  if (!real || gpured__is_float(p->in_dtype) || (!is_mean && p->op != GPURED_NORM2)) return p;
+  if (p->n == 0 || p->n > (size == 1 ? (int64_t)1 << 37 : (int64_t)1 << 21)) return p;
+  if (size > (is_mean ? 4 : 1)) return p;
+  *exact = *p;
+  exact->acc = GPURED__U64;
+  exact->kernel = gpured__kernel_of(is_mean ? GPURED_SUM : GPURED_SUMSQ, 0);
+  return exact;
+}
+
+static void choose(const machine *m, const gpured__plan *given, reduction *r) {
+  gpured__plan exact;
+  const gpured__plan *p = exact_sums(given, &exact);
   memset(r, 0, sizeof *r);
   describe(p, &r->j);
   r->acc = p->acc;
@@ -6560,7 +6930,9 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
   r->j.partial = memory;
   if (r->route == ROUTE_EMPTY) return run_empty(m, p, r);
   arguments[0] = &r->j;
-  arguments[1] = r->how < READ_COLS ? (void *)&r->r : (void *)&r->c;
+  arguments[1] = r->how < READ_COLS     ? (void *)&r->r
+                 : r->how == READ_ITEMS ? (void *)&r->s
+                                        : (void *)&r->c;
   kernel = r->route == ROUTE_ANY ? any_kernel_of(r) : reading_kernel(r, r->how);
   st = launch(m, kernel, r->blocks, r->threads, r->shared, arguments);
   return st != GPURED_OK || r->j.segments == 1 ? st : run_finish(m, r);
@@ -6733,44 +7105,59 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   return 1;
 }
 
-template <int A>
-static const void *beside_kernel(int k) {
-  if (k == K_MUL) return (const void *)scan_beside<A, K_MUL>;
-  if (k == K_MAX) return (const void *)scan_beside<A, K_MAX>;
-  return (const void *)scan_beside<A, K_ADD>;
+template <int A, int K>
+static const void *beside_kernel_for(int is_short) {
+  return is_short ? (const void *)scan_beside_short<A, K> : (const void *)scan_beside<A, K>;
 }
 
-static const void *beside_kernel_of(int acc, int k) {
-  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k);
+template <int A>
+static const void *beside_kernel(int k, int is_short) {
+  if (k == K_MUL) return beside_kernel_for<A, K_MUL>(is_short);
+  if (k == K_MAX) return beside_kernel_for<A, K_MAX>(is_short);
+  return beside_kernel_for<A, K_ADD>(is_short);
+}
+
+static const void *beside_kernel_of(int acc, int k, int is_short) {
+  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k, is_short);
   if (acc == GPURED__F32)
-    return k == K_LSE ? (const void *)scan_beside<GPURED__F32, K_LSE>
-                      : beside_kernel<GPURED__F32>(k);
-  return k == K_LSE ? (const void *)scan_beside<GPURED__F64, K_LSE> : beside_kernel<GPURED__F64>(k);
+    return k == K_LSE ? beside_kernel_for<GPURED__F32, K_LSE>(is_short)
+                      : beside_kernel<GPURED__F32>(k, is_short);
+  return k == K_LSE ? beside_kernel_for<GPURED__F64, K_LSE>(is_short)
+                    : beside_kernel<GPURED__F64>(k, is_short);
 }
 
 /* Lines of which neighbours are neighbours in memory, and their own elements are not. */
 static int choose_beside(const gpured__plan *p, int kind, size_t size, scan_launch *s) {
   line_scan *a = &s->a;
+  const int is_short = p->n <= BESIDE_ROWS;
   int i, last = p->kept_count - 1;
   if (a->in_stride == 1 || a->in_stride == -1 || p->n < 2) return 0;
   for (i = 0; i <= last; ++i)
-    if (a->j.kept[i].stride[GPURED__IN] == 1 && a->j.kept[i].n >= 16) {
+    if (a->j.kept[i].stride[GPURED__IN] == 1 && (is_short || a->j.kept[i].n >= 16)) {
       gpured__axis t = a->j.kept[i];
       a->j.kept[i] = a->j.kept[last];
       a->j.kept[last] = t;
       break;
     }
   if (i > last) return 0;
+  s->kernel = beside_kernel_of(p->acc, kind, is_short);
+  s->threads = BESIDE_WARPS * 32;
+  if (is_short) {
+    a->chunks = 1 << log2_up(gpured__ceil_div(p->n, BESIDE_MINE));
+    s->blocks = gpured__ceil_div(p->outputs, BESIDE_WARPS / a->chunks * 32);
+    return 1;
+  }
   a->line_tiles = gpured__ceil_div(p->n, BESIDE_ROWS);
   set_levels(a, a->line_tiles, BESIDE_LEVELS);
   if (a->levels > BESIDE_LEVELS) return 0;
   a->lines_log2 = -1;
   a->strips = gpured__ceil_div(a->j.kept[last].n, 32);
   a->tiles = p->outputs / a->j.kept[last].n * a->strips * a->line_tiles;
-  s->kernel = beside_kernel_of(p->acc, kind);
   s->shared = (size_t)(2 * GPURED__LANES + BESIDE_LEVELS * (GPURED__LANES + 1)) * 32 * size;
-  s->threads = BESIDE_WARPS * 32;
   s->blocks = a->tiles;
+  s->workspace =
+      8 * (STATE_HEAD +
+           (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4);
   return 1;
 }
 
@@ -6784,12 +7171,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
-  if (choose_beside(p, kind, size, s)) {
-    s->workspace =
-        8 * (STATE_HEAD +
-             (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4);
-    return;
-  }
+  if (choose_beside(p, kind, size, s)) return;
   if (p->n > SCAN_CHUNK)
     choose_long_lines(m, a, (int)(16 / size));
   else

@@ -56,9 +56,9 @@ static void take_workspace(gpured_options *o, gpured_status asked, size_t bytes)
   o->workspace_bytes = bytes;
 }
 
-static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t rows, int64_t cols,
-                              uint32_t axes, int shift) {
-  int64_t shape[2], out_shape[2];
+static void reduce_shape_there(int kind, int layout, int op, int dtype, int dims,
+                               const int64_t *shape, uint32_t axes, int shift) {
+  int64_t out_shape[GPURED_MAX_NDIM];
   int out = usual_output(op, dtype), ndim;
   box in, got, want;
   copy din, dout;
@@ -67,9 +67,7 @@ static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t r
   gpured_status st;
   size_t bytes = 0;
   const char *name;
-  shape[0] = rows;
-  shape[1] = cols;
-  in = box_filled(dtype, 2, shape, layout, kind, (uint64_t)(rows + cols));
+  in = box_filled(dtype, dims, shape, layout, kind, (uint64_t)(shape[0] + shape[dims - 1]));
   ndim = reduced_shape(&in.t, axes, 0, out_shape);
   got = box_output(out, ndim, out_shape, LAYOUT_C, 0);
   want = box_output(out, ndim, out_shape, LAYOUT_C, 0);
@@ -92,6 +90,14 @@ static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t r
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t rows, int64_t cols,
+                              uint32_t axes, int shift) {
+  int64_t shape[2];
+  shape[0] = rows;
+  shape[1] = cols;
+  reduce_shape_there(kind, layout, op, dtype, 2, shape, axes, shift);
 }
 
 static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t axes, int shift) {
@@ -173,9 +179,8 @@ static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
   CHECK(st == GPURED_OK, "a scan on the CPU: status %d", (int)st);
 }
 
-static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
-                       int shift, int out_shift, int in_place) {
-  int64_t shape[2];
+static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, int axis,
+                             unsigned flags, int shift, int out_shift, int in_place) {
   box in, got, want;
   copy din, dout;
   gpured_options o = stream_options(NULL);
@@ -183,14 +188,12 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
   gpured_status st;
   size_t bytes = 0;
   const char *name;
-  shape[0] = rows;
-  shape[1] = cols;
-  in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(rows + cols));
-  got = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
-  want = box_output(usual_output(op, dtype), 2, shape, LAYOUT_C, 0);
+  in = box_filled(dtype, dims, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(shape[0] + shape[dims - 1]));
+  got = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
+  want = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
   name = text("scan %s of %s axis %d flags %u shift %d to %d in place %d on the device",
               op_name(op), describe(&in.t), axis, flags, shift, out_shift, in_place);
-  if (rows * cols > 1000000)
+  if (in.bytes > 4000000)
     scan_here(op, &in.t, axis, flags, &want.t);
   else
     oracle_scan((gpured_op)op, &in.t, axis, flags, &want.t, 0);
@@ -218,6 +221,14 @@ static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, 
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
+                       int shift, int out_shift, int in_place) {
+  int64_t shape[2];
+  shape[0] = rows;
+  shape[1] = cols;
+  scan_shape_there(op, dtype, 2, shape, axis, flags, shift, out_shift, in_place);
 }
 
 static void test_device_scan(gpured_backend backend) {
@@ -286,6 +297,58 @@ static void test_device_scan_ragged(gpured_backend backend) {
         scan_there(op, dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k,
                    (i + 3 * j + k) % 2 ? (j + k) % 9 : 0, (i + j + k) % 9 / 2,
                    (i + j + k) % 3 == 0 && usual_output(op, dtypes[j]) == dtypes[j]);
+      }
+}
+
+/* Axes in the middle, with few columns behind them and many items before: the kernel for such items
+ * (as many as it asks for), its borders, and what lies behind those. */
+static void test_device_items(gpured_backend backend) {
+  static const int64_t shapes[][3] = {
+      {4000, 65, 2},   {2700, 100, 3}, {1300, 128, 7}, {1000, 255, 8},  {1001, 256, 8},
+      {280, 257, 30},  {270, 333, 32}, {2700, 769, 3}, {1000, 1000, 8}, {1601, 1024, 5},
+      {1600, 1025, 5}, {250, 100, 33}, {500, 90, 17},  {1100, 512, 7},  {280, 200, 32}};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k)
+        if ((i + 2 * j + k) % 7 == 0)
+          reduce_shape_there((i + k) % 2 ? OR_UNIFORM : OR_SPECIAL, LAYOUT_C, all_ops[k],
+                             all_dtypes[j], 3, shapes[i], 2, (i + j) % 5);
+}
+
+/* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
+static void test_device_means(gpured_backend backend) {
+  static const int64_t shapes[][2] = {
+      {3, 1000}, {200, 70}, {5, 100003}, {1, (int64_t)1 << 21}, {1, ((int64_t)1 << 21) + 1}};
+  static const int dtypes[] = {GPURED_I8, GPURED_U8, GPURED_I32, GPURED_U32, GPURED_I64};
+  static const int kinds[] = {OR_SPECIAL, OR_WIDE};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < 4; ++k)
+        reduce_data_there(kinds[(i + j + k) % 2], LAYOUT_C, k % 2 ? GPURED_MEAN : GPURED_NORM2,
+                          dtypes[j], shapes[i][0], shapes[i][1], k < 2 ? 2 : 1, 0);
+}
+
+/* Short lines side by side, few or many of each item, which may begin anywhere. */
+static void test_device_scan_items(gpured_backend backend) {
+  static const int64_t lengths[] = {2, 5, 16, 17, 32, 33, 64, 65, 100, 129, 200, 255, 256, 257};
+  static const int64_t columns[] = {2, 3, 7, 16, 40, 1000};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN, GPURED_LOGSUMEXP};
+  int64_t shape[3];
+  int i, j, k, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k, ++t) {
+        const int dtype = all_dtypes[(t + t / 10) % COUNT(all_dtypes)];
+        const int place = t % 3 == 0 && usual_output(ops[k], dtype) == dtype;
+        shape[0] = columns[j] > 100 ? 3 : 37;
+        shape[1] = lengths[i];
+        shape[2] = columns[j];
+        scan_shape_there(ops[k], dtype, 3, shape, 1, (unsigned)(t + i) % 4, t % 5, t % 3, place);
       }
 }
 
@@ -860,6 +923,9 @@ static void test_gemm_memory(gpured_backend backend) {
 
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
+                                {"device_items", test_device_items, T_CUDA},
+                                {"device_means", test_device_means, T_CUDA},
+                                {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_logsumexp", test_device_logsumexp, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
