@@ -11026,7 +11026,7 @@ static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpu
 static int choose_tensor_bytes(const machine *m, const gpured__gemm_plan *p, int query,
                                tensor_launch *t) {
   const int fold = fold_of(p->g->results[0].op);
-  const int64_t most = p->left.dtype == GPURED_I8 ? TENSOR_MOST_SIGNED : TENSOR_MOST_UNSIGNED;
+  const int most = p->left.dtype == GPURED_I8 ? (int)TENSOR_MOST_SIGNED : (int)TENSOR_MOST_UNSIGNED;
   if (p->g->count > 1 || p->g->c || p->row_bias || p->column_bias) return 0;
   if (p->g->form || p->g->map || p->ep.scaled || fold > FOLD_ARGMIN || p->depth > most) return 0;
   if (p->columns == 0 || p->batches == 0 || !has_wgmma(m)) return 0;
