@@ -1080,7 +1080,9 @@ struct item_unit<A, D, K_ARG> {
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       r[u] = p.reader<D>(j, s, u);
-      v[u] = prepared<K_ARG>(element<T>(r[u], at[u] = p.lane), j);
+      v[u] = lowest(T());
+      at[u] = INT32_MAX;
+      if (p.lane < j.n) v[u] = prepared<K_ARG>(element<T>(r[u], at[u] = p.lane), j);
     }
 #pragma unroll 4
     for (int e = p.lane + GPURED__LANES; e < j.n; e += GPURED__LANES)

@@ -317,6 +317,24 @@ static void test_device_items(gpured_backend backend) {
                              all_dtypes[j], 3, shapes[i], 2, (i + j) % 5);
 }
 
+/* The same of fewer elements than an item has lanes, or hardly more, of types that cannot be read by
+ * whole columns where they begin anywhere. */
+static void test_device_small_items(gpured_backend backend) {
+  static const int64_t lengths[] = {9, 10, 15, 16, 17, 40, 64}, columns[] = {2, 3, 7, 9};
+  static const int dtypes[] = {GPURED_F16, GPURED_BF16, GPURED_I8, GPURED_U8, GPURED_F32};
+  int i, j, k, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(dtypes); ++k, ++t) {
+        const int64_t shape[3] = {6000 / columns[j], lengths[i], columns[j]};
+        reduce_shape_there(t % 2 ? OR_TIES : OR_WIDE, LAYOUT_C, GPURED_ARGMAX, dtypes[k], 3, shape,
+                           2, t % 3);
+        reduce_shape_there(t % 2 ? OR_SPECIAL : OR_UNIFORM, LAYOUT_C, all_ops[t % COUNT(all_ops)],
+                           dtypes[k], 3, shape, 2, t % 3);
+      }
+}
+
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
 static void test_device_means(gpured_backend backend) {
   static const int64_t shapes[][2] = {
@@ -924,6 +942,7 @@ static void test_gemm_memory(gpured_backend backend) {
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
                                 {"device_items", test_device_items, T_CUDA},
+                                {"device_small_items", test_device_small_items, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_logsumexp", test_device_logsumexp, T_CUDA},
