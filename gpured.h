@@ -1870,6 +1870,10 @@ typedef struct gpured__kernels {
   void (*columns_join)(int kernel, void *a, const void *b, int64_t n);
   void (*columns_fold)(int kernel, void *lanes, int64_t columns);
   void (*finish)(int op, void *values, int64_t count, int64_t n);
+  void (*units)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *first,
+                void *second);
+  void (*unit_results)(int op, int64_t columns, int64_t n, int ddof, void *first,
+                       const void *second);
   void (*gemm_pack)(const void *src, int64_t step, int64_t across, int64_t columns, int64_t k,
                     void *panel);
   void (*gemm_tile)(int resume, void *tile, int64_t rows, const gpured__gemm_operands *o);
@@ -3520,6 +3524,160 @@ GPURED__FUNC void GPURED__N(finish)(int op, void *data, int64_t count, int64_t n
 #endif
 }
 
+/*
+ * What is needed twice, or with its place, of a unit of n <= 1024 rows: a vector of columns at a
+ * time. Of the last one only a part may exist.
+ */
+GPURED__INLINE GPURED__V GPURED__N(load_columns)(const GPURED__T *x, int part) {
+  return part == GPURED__W ? GPURED__N(load)(x) : GPURED__N(load_part)(x, part, 0);
+}
+
+/* Row v of that number, against the best so far: the first of equals, the first NaN before all. */
+GPURED__INLINE void GPURED__N(arg_step)(int kernel, GPURED__V v, GPURED__U number, GPURED__V *best,
+                                        GPURED__UV *at) {
+  const GPURED__UV row = GPURED__N(row_number)(number);
+  GPURED__N(mask) better = kernel == GPURED__ARG_MAX ? v > *best : v < *best;
+#if GPURED__FLOAT
+  better = (better | (v != v)) & (*best == *best);
+#endif
+  *at = GPURED__N(as_u)(GPURED__N(select)(better, GPURED__N(as_v)(row), GPURED__N(as_v)(*at)));
+  *best = GPURED__N(select)(better, v, *best);
+}
+
+GPURED__INLINE void GPURED__N(unit_best)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                         int part, GPURED__T *value, GPURED__T *index) {
+  GPURED__V best = GPURED__N(load_columns)(x, part);
+  GPURED__UV at = GPURED__N(as_u)(GPURED__N(splat)(0));
+  int64_t r;
+  for (r = 1; r < n; ++r) GPURED__N(arg_step)
+  (kernel, GPURED__N(load_columns)(x + r * stride, part), (GPURED__U)r, &best, &at);
+  GPURED__N(store)(value, best);
+  memcpy(index, &at, sizeof at);
+}
+
+#if GPURED__FLOAT
+/* The largest of each column, by the fast step where it is certain: see most. */
+GPURED__INLINE GPURED__V GPURED__N(unit_most)(const GPURED__T *x, int64_t stride, int64_t n,
+                                              int part) {
+  const GPURED__V start = GPURED__N(load_columns)(x, part);
+  GPURED__V m = start, s = start, v;
+  int64_t r;
+  for (r = 1; r < n; ++r) {
+    v = GPURED__N(load_columns)(x + r * stride, part);
+    m = GPURED__N(max_plain)(m, v);
+    s = s + v;
+  }
+  if (!GPURED__N(any)(GPURED__N(isnan)(s))) return m;
+  m = start;
+  for (r = 1; r < n; ++r) m = GPURED__N(max)(m, GPURED__N(load_columns)(x + r * stride, part));
+  return m;
+}
+
+/* What a unit's sum is of: the elements, (x - m)^2, or exp(x - m). */
+enum { GPURED__N(OF_X), GPURED__N(OF_SQUARE), GPURED__N(OF_EXP) };
+
+/* Up to 16 rows onto their lanes. */
+GPURED__INLINE void GPURED__N(unit_rows)(int what, GPURED__V *acc, const GPURED__T *x,
+                                         int64_t stride, int rows, int part, GPURED__V m) {
+  GPURED__V v[GPURED__LANES];
+  int l;
+  for (l = 0; l < rows; ++l) {
+    v[l] = GPURED__N(load_columns)(x + l * stride, part);
+    if (what != GPURED__N(OF_X)) v[l] = v[l] - m;
+  }
+  if (what == GPURED__N(OF_EXP) && rows == GPURED__LANES)
+    for (l = 0; l < rows; l += 4) GPURED__N(exp_each)(v + l, 4);
+  else if (what == GPURED__N(OF_EXP))
+    for (l = 0; l < rows; ++l) v[l] = GPURED__N(exp)(v[l]);
+  for (l = 0; l < rows; ++l)
+    acc[l] = what == GPURED__N(OF_SQUARE) ? GPURED__N(fma)(v[l], v[l], acc[l]) : acc[l] + v[l];
+}
+
+/* The sum of each column in the order of docs/ORDER.md: lanes of blocks, their tree, the fold. */
+GPURED__INLINE GPURED__V GPURED__N(unit_sum)(int what, const GPURED__T *x, int64_t stride,
+                                             int64_t n, int part, GPURED__V m) {
+  GPURED__V acc[4][GPURED__LANES];
+  int b, l, h, count, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
+  int64_t r, left;
+  for (b = 0; b < blocks; ++b) {
+    left = gpured__min_i64(GPURED__BLOCK, n - b * GPURED__BLOCK);
+    for (l = 0; l < GPURED__LANES; ++l)
+      acc[b][l] = GPURED__N(splat)(GPURED__N(neutral)(GPURED__ADD));
+    for (r = 0; r < left; r += count, x += count * stride) {
+      count = (int)gpured__min_i64(GPURED__LANES, left - r);
+      if (count == GPURED__LANES)
+        GPURED__N(unit_rows)(what, acc[b], x, stride, GPURED__LANES, part, m);
+      else
+        GPURED__N(unit_rows)(what, acc[b], x, stride, count, part, m);
+    }
+  }
+  for (l = 0; l < GPURED__LANES; ++l) {
+    if (blocks > 1) acc[0][l] = acc[0][l] + acc[1][l];
+    if (blocks > 3) acc[2][l] = acc[2][l] + acc[3][l];
+    if (blocks > 2) acc[0][l] = acc[0][l] + acc[2][l];
+  }
+  for (h = GPURED__LANES / 2; h > 0; h /= 2)
+    for (l = 0; l < h; ++l) acc[0][l] = acc[0][l] + acc[0][l + h];
+  return acc[0][0];
+}
+#endif
+
+/* first[c] and second[c]: value and row (a number of the type's size), maximum and sum, or mean and
+ * squared deviations of column c. Both have room for whole vectors. */
+GPURED__FUNC void GPURED__N(units)(int kernel, const void *data, int64_t stride, int64_t n,
+                                   int64_t columns, void *first, void *second) {
+  const GPURED__T *x = (const GPURED__T *)data;
+  GPURED__T *a = (GPURED__T *)first, *b = (GPURED__T *)second;
+  int64_t c;
+  int part;
+  for (c = 0; c < columns; c += GPURED__W, x += GPURED__W, a += GPURED__W, b += GPURED__W) {
+    part = (int)gpured__min_i64(GPURED__W, columns - c);
+    if (kernel == GPURED__ARG_MIN) {
+      GPURED__N(unit_best)(GPURED__ARG_MIN, x, stride, n, part, a, b);
+    } else if (kernel == GPURED__ARG_MAX) {
+      GPURED__N(unit_best)(GPURED__ARG_MAX, x, stride, n, part, a, b);
+#if GPURED__FLOAT
+    } else if (kernel == GPURED__LSE) {
+      const GPURED__V m = GPURED__N(unit_most)(x, stride, n, part), zero = GPURED__N(splat)(0);
+      const GPURED__V s = GPURED__N(unit_sum)(GPURED__N(OF_EXP), x, stride, n, part, m);
+      GPURED__N(store)(a, m);
+      GPURED__N(store)(b, GPURED__N(select)(m - m == zero, s, GPURED__N(splat)(1)));
+    } else {
+      const GPURED__V none = GPURED__N(splat)(0);
+      const GPURED__V mean = GPURED__N(unit_sum)(GPURED__N(OF_X), x, stride, n, part, none) /
+                             GPURED__N(splat)((GPURED__T)n);
+      GPURED__N(store)(a, mean);
+      GPURED__N(store)(b, GPURED__N(unit_sum)(GPURED__N(OF_SQUARE), x, stride, n, part, mean));
+#endif
+    }
+  }
+}
+
+/* Results of sequences of one unit, into first. */
+GPURED__FUNC void GPURED__N(unit_results)(int op, int64_t columns, int64_t n, int ddof, void *first,
+                                          const void *second) {
+#if GPURED__FLOAT
+  const GPURED__V zero = GPURED__N(splat)(0);
+  const GPURED__V count = GPURED__N(splat)((GPURED__T)(n > ddof ? n - ddof : 0));
+  GPURED__T *a = (GPURED__T *)first;
+  const GPURED__T *b = (const GPURED__T *)second;
+  GPURED__V m, y;
+  int64_t c;
+  for (c = 0; c < columns; c += GPURED__W) {
+    m = GPURED__N(load)(a + c);
+    y = GPURED__N(load)(b + c);
+    if (op == GPURED_LOGSUMEXP)
+      y = GPURED__N(select)(m - m == zero, m + GPURED__N(log_all)(y), m);
+    else
+      y = y / count;
+    GPURED__N(store)(a + c, GPURED__N(canonical)(y));
+  }
+  for (c = 0; op == GPURED_STD && c < columns; ++c) a[c] = GPURED__S(sqrt)(a[c]);
+#else
+  (void)op, (void)columns, (void)n, (void)ddof, (void)first, (void)second;
+#endif
+}
+
 /* ---- 10.5  Feeding a sequence: n elements that begin at a block's border ---- */
 
 /* Lanes of a block onto a counter of `count` blocks; the register form of push. */
@@ -4843,22 +5001,13 @@ GPURED__INLINE GPURED__V GPURED__N(fold_block)(int kernel, GPURED__V *v, int64_t
   return v[0];
 }
 
-/* The best of each column and its row, the first of equals; the first NaN before all. */
+/* The best of each column and its row. */
 GPURED__INLINE void GPURED__N(arg_block)(int kernel, const GPURED__V *v, int64_t rows,
                                          GPURED__V *value, GPURED__U *index) {
   GPURED__V best = v[0];
-  GPURED__UV row, at = GPURED__N(as_u)(GPURED__N(splat)(0));
-  GPURED__N(mask) better;
+  GPURED__UV at = GPURED__N(as_u)(GPURED__N(splat)(0));
   int64_t l;
-  for (l = 1; l < rows; ++l) {
-    better = kernel == GPURED__ARG_MAX ? v[l] > best : v[l] < best;
-#if GPURED__FLOAT
-    better = (better | (v[l] != v[l])) & (best == best);
-#endif
-    row = GPURED__N(row_number)((GPURED__U)l);
-    at = GPURED__N(as_u)(GPURED__N(select)(better, GPURED__N(as_v)(row), GPURED__N(as_v)(at)));
-    best = GPURED__N(select)(better, v[l], best);
-  }
+  for (l = 1; l < rows; ++l) GPURED__N(arg_step)(kernel, v[l], (GPURED__U)l, &best, &at);
   *value = best;
   memcpy(index, &at, sizeof at);
 }
@@ -5557,6 +5706,8 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
                                                    GPURED__N(columns_join),
                                                    GPURED__N(columns_fold),
                                                    GPURED__N(finish),
+                                                   GPURED__N(units),
+                                                   GPURED__N(unit_results),
                                                    GPURED__N(gemm_pack),
                                                    GPURED__N(gemm_tile),
                                                    GPURED__N(epilogue),
@@ -5884,6 +6035,11 @@ GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
 enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 1024 };
 enum { GPURED__PIECE = 64, GPURED__SHORT_STRIP = 1024, GPURED__WIDE_STRIP = 4096 };
 enum { GPURED__SLOT_BYTES = 160 * 1024, GPURED__WIDE_BYTES = 2048 * 1024 };
+enum { GPURED__CONVERTED = 32 * 1024 }; /* bytes of a task's buffer for rows of another type */
+enum {
+  GPURED__UNITS = 256,
+  GPURED__UNIT_TILE = 128 * 1024
+}; /* columns of a unit's task, its tile */
 
 typedef struct gpured__reduce_job {
   const gpured__plan *p;
@@ -5999,6 +6155,51 @@ GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels
   }
 }
 
+/* The row that the units of an index have found for column c. */
+GPURED__INLINE int64_t gpured__unit_index(const gpured__kernels *k, const void *second, int64_t c) {
+  uint32_t narrow;
+  uint64_t wide;
+  if (k->size == sizeof narrow) {
+    memcpy(&narrow, (const char *)second + c * (int64_t)sizeof narrow, sizeof narrow);
+    return narrow;
+  }
+  memcpy(&wide, (const char *)second + c * (int64_t)sizeof wide, sizeof wide);
+  return (int64_t)wide;
+}
+
+/* Rows [start, start + n) of `count` neighbouring sequences along one axis, unit by unit, into as many
+ * states. */
+GPURED__FUNC void gpured__feed_units(const gpured__plan *p, const gpured__kernels *k,
+                                     const char *base, int count, int64_t start, int64_t end,
+                                     gpured__state *st) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype),
+                across = p->kept[p->kept_count - 1].stride[GPURED__IN],
+                stride = p->line[0].stride[GPURED__IN];
+  const size_t ksize = k->size;
+  double rows[GPURED__WIDE_BLOCK * GPURED__STRIP], first[GPURED__STRIP], second[GPURED__STRIP];
+  const int direct = gpured__is_native(p) && across == 1;
+  gpured__node node;
+  int64_t len, i;
+  int c;
+  memset(&node, 0, sizeof node);
+  for (base += start * stride * size; start < end; start += len, base += len * stride * size) {
+    len = gpured__min_i64(GPURED__WIDE_BLOCK, end - start);
+    for (i = 0; !direct && i < len; ++i)
+      k->fetch((char *)rows + i * count * (int64_t)ksize, base + i * stride * size, p->in_dtype,
+               across, count, p->fetch);
+    if (direct)
+      k->units(p->kernel, base, stride, len, count, first, second);
+    else
+      k->units(p->kernel, rows, count, len, count, first, second);
+    for (c = 0; c < count; ++c) {
+      memcpy(&node.v, (const char *)first + (size_t)c * ksize, ksize);
+      memcpy((char *)&node.v + ksize, (const char *)second + (size_t)c * ksize, ksize);
+      node.n = p->kernel >= GPURED__LSE ? len : start + gpured__unit_index(k, second, c);
+      k->push(p->kernel, &st[c], &node);
+    }
+  }
+}
+
 /* Elements [start, end) of `count` neighbouring sequences into as many states, row by row as they
  * lie in memory. */
 GPURED__FUNC void gpured__feed_strip(const gpured__plan *p, const gpured__kernels *k,
@@ -6012,6 +6213,10 @@ GPURED__FUNC void gpured__feed_strip(const gpured__plan *p, const gpured__kernel
   const char *w;
   int64_t len, i;
   int c;
+  if (p->kernel >= GPURED__ARG_MIN && p->line_count == 1) {
+    gpured__feed_units(p, k, base, count, start, end, st);
+    return;
+  }
   for (; start < end; start += len) {
     len = gpured__min_i64(GPURED__CHUNK, end - start);
     for (i = 0; i < len; ++i) {
@@ -6193,7 +6398,37 @@ GPURED__INLINE int64_t gpured__strip_place(const gpured__reduce_job *job, int64_
   return (job->strips == 1 ? index : index / job->strips) * width + at;
 }
 
+/* Rows of n contiguous elements, `pitch` apart, to rows of the accumulator's type that follow each
+ * other. */
+GPURED__FUNC void gpured__fetch_rows(const gpured__plan *p, const gpured__kernels *k,
+                                     const char *base, int64_t pitch, int64_t rows, int64_t n,
+                                     void *dst) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
+  int64_t r;
+  if (pitch == n || rows == 1) {
+    k->fetch(dst, base, p->in_dtype, 1, rows * n, p->fetch);
+    return;
+  }
+  for (r = 0; r < rows; ++r, base += pitch * size)
+    k->fetch((char *)dst + r * n * (int64_t)k->size, base, p->in_dtype, 1, n, p->fetch);
+}
+
 /* ---- Rows: whole sequences, a few hundred in a task ---- */
+
+/* Rows of another type, as many at a time as the buffer holds. */
+GPURED__FUNC void gpured__converted_rows(const gpured__plan *p, const gpured__kernels *k,
+                                         const char *base, int64_t stride, int64_t rows,
+                                         char *out) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), ksize = (int64_t)k->size;
+  const int64_t most = GPURED__CONVERTED / ksize / p->n;
+  double buffer[GPURED__CONVERTED / sizeof(double)];
+  int64_t len;
+  for (; rows > 0; rows -= len, base += len * stride * size, out += len * ksize) {
+    len = gpured__min_i64(rows, most);
+    gpured__fetch_rows(p, k, base, stride, len, p->n, buffer);
+    k->rows(p->kernel, buffer, p->n, len, p->n, out);
+  }
+}
 
 GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
   const gpured__reduce_job *job = (const gpured__reduce_job *)context;
@@ -6201,12 +6436,15 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
   const int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__IN] : 0;
   int64_t count, sequence = gpured__strip_place(job, index, &count);
   const char *base =
-      (const char *)p->in +
-      gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
+      (const char *)p->in + gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) *
+                                (int64_t)gpured__dtype_size(p->in_dtype);
   double values[GPURED__ROWS];
-  void *out = gpured__direct_out(p, sequence);
+  void *out = gpured__direct_out(p, sequence), *to = out ? out : values;
   (void)thread;
-  job->k->rows(p->kernel, base, stride, count, p->n, out ? out : values);
+  if (gpured__is_direct(p))
+    job->k->rows(p->kernel, base, stride, count, p->n, to);
+  else
+    gpured__converted_rows(p, job->k, base, stride, count, (char *)to);
   if (out)
     gpured__finish_values(p, job->k, count, out);
   else
@@ -6214,10 +6452,11 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
 }
 
 GPURED__INLINE int gpured__wants_rows(const gpured__plan *p, int threads) {
-  if (p->weight || !gpured__is_direct(p)) return 0;
+  if (p->weight || !gpured__is_contiguous(p)) return 0;
   if (p->kernel == GPURED__LSE) return p->n <= GPURED__WIDE_BLOCK;
   if (p->kernel >= GPURED__ARG_MIN) return 0;
-  return p->n <= GPURED__BLOCK || threads == 1 || p->outputs >= (int64_t)threads * 8;
+  if (p->n <= GPURED__BLOCK) return 1;
+  return gpured__is_native(p) && (threads == 1 || p->outputs >= (int64_t)threads * 8);
 }
 
 GPURED__FUNC void gpured__run_rows(const gpured__plan *p, gpured__reduce_job *job, int threads) {
@@ -6235,13 +6474,19 @@ GPURED__FUNC void gpured__few_task(void *context, int64_t index, int thread) {
   const gpured__reduce_job *job = (const gpured__reduce_job *)context;
   const gpured__plan *p = job->p;
   int64_t count, sequence = gpured__strip_place(job, index, &count);
+  const int64_t stride = p->line[0].stride[GPURED__IN];
   const char *base =
-      (const char *)p->in +
-      gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) * (int64_t)job->k->size;
-  double values[GPURED__SHORT_STRIP];
-  void *out = gpured__direct_out(p, sequence);
+      (const char *)p->in + gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) *
+                                (int64_t)gpured__dtype_size(p->in_dtype);
+  double values[GPURED__SHORT_STRIP], buffer[GPURED__CONVERTED / sizeof(double)];
+  void *out = gpured__direct_out(p, sequence), *to = out ? out : values;
   (void)thread;
-  job->k->few(p->kernel, base, p->line[0].stride[GPURED__IN], p->n, count, out ? out : values);
+  if (gpured__is_native(p)) {
+    job->k->few(p->kernel, base, stride, p->n, count, to);
+  } else {
+    gpured__fetch_rows(p, job->k, base, stride, p->n, count, buffer);
+    job->k->few(p->kernel, buffer, count, p->n, count, to);
+  }
   if (out)
     gpured__finish_values(p, job->k, count, out);
   else
@@ -6249,15 +6494,105 @@ GPURED__FUNC void gpured__few_task(void *context, int64_t index, int thread) {
 }
 
 GPURED__INLINE int gpured__wants_few(const gpured__plan *p) {
-  return p->n <= GPURED__LANES && !p->weight && gpured__is_native(p) &&
-         p->kept[p->kept_count - 1].stride[GPURED__IN] == 1;
+  return p->n <= GPURED__LANES && !p->weight && p->kept[p->kept_count - 1].stride[GPURED__IN] == 1;
 }
 
 GPURED__FUNC void gpured__run_few(const gpured__plan *p, gpured__reduce_job *job, int threads) {
   const int64_t width = p->kept[p->kept_count - 1].n;
-  job->strip = (int)gpured__min_i64(width, GPURED__SHORT_STRIP);
+  const int64_t most = gpured__is_native(p)
+                           ? GPURED__SHORT_STRIP
+                           : GPURED__CONVERTED / GPURED__LANES / (int64_t)job->k->size;
+  job->strip = (int)gpured__min_i64(width, most);
   job->strips = gpured__ceil_div(width, job->strip);
   gpured__parallel_for(threads, p->outputs / width * job->strips, gpured__few_task, job);
+}
+
+/* ---- Units: indices, logsumexp and variances of columns of one unit, and of short rows ---- */
+
+/* n x count elements, the sequences side by side, from rows of the sequences. */
+GPURED__FUNC void gpured__turn(const char *rows, int64_t stride, int64_t count, int64_t n,
+                               size_t size, char *out) {
+  int64_t r, i;
+  if (size == 4) {
+    for (r = 0; r < count; ++r)
+      for (i = 0; i < n; ++i) memcpy(out + (i * count + r) * 4, rows + (r * stride + i) * 4, 4);
+    return;
+  }
+  for (r = 0; r < count; ++r)
+    for (i = 0; i < n; ++i) memcpy(out + (i * count + r) * 8, rows + (r * stride + i) * 8, 8);
+}
+
+/* A task's elements with neighbouring sequences side by side: as they lie, or in `tile`. Returns
+ * where, and how far their rows are apart. */
+GPURED__FUNC const char *gpured__unit_tile(const gpured__plan *p, const gpured__kernels *k,
+                                           const char *base, int64_t count, int64_t *apart,
+                                           char *tile) {
+  const int64_t across = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__IN] : 0;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), ksize = (int64_t)k->size;
+  double rows[GPURED__CONVERTED / sizeof(double)];
+  int64_t i, stride = gpured__is_contiguous(p) ? 1 : p->line[0].stride[GPURED__IN];
+  *apart = count;
+  if (gpured__is_contiguous(p)) {
+    if (gpured__is_native(p)) {
+      gpured__turn(base, across, count, p->n, k->size, tile);
+    } else {
+      gpured__fetch_rows(p, k, base, across, count, p->n, rows);
+      gpured__turn((const char *)rows, p->n, count, p->n, k->size, tile);
+    }
+    return tile;
+  }
+  if (gpured__is_native(p) && across == 1) {
+    *apart = stride;
+    return base;
+  }
+  if (across == 1)
+    gpured__fetch_rows(p, k, base, stride, p->n, count, tile);
+  else
+    for (i = 0; i < p->n; ++i)
+      k->fetch(tile + i * count * ksize, base + i * stride * size, p->in_dtype, across, count,
+               p->fetch);
+  return tile;
+}
+
+GPURED__FUNC void gpured__units_task(void *context, int64_t index, int thread) {
+  const gpured__reduce_job *job = (const gpured__reduce_job *)context;
+  const gpured__plan *p = job->p;
+  double tile[GPURED__UNIT_TILE / sizeof(double)], first[GPURED__UNITS], second[GPURED__UNITS];
+  int64_t count, apart, c, sequence = gpured__strip_place(job, index, &count);
+  const int64_t stride = p->kept_count ? p->kept[p->kept_count - 1].stride[GPURED__OUT] : 0;
+  const char *x =
+      (const char *)p->in + gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) *
+                                (int64_t)gpured__dtype_size(p->in_dtype);
+  char *out;
+  (void)thread;
+  x = gpured__unit_tile(p, job->k, x, count, &apart, (char *)tile);
+  job->k->units(p->kernel, x, apart, p->n, count, first, second);
+  if (p->kernel >= GPURED__LSE) {
+    job->k->unit_results(p->op, count, p->n, p->ddof, first, second);
+    gpured__store_values(p, job->k, sequence, count, first);
+    return;
+  }
+  out = (char *)p->out + gpured__offset(p->kept, p->kept_count, sequence, GPURED__OUT) *
+                             (int64_t)gpured__dtype_size(p->out_dtype);
+  for (c = 0; c < count; ++c, out += stride * (int64_t)gpured__dtype_size(p->out_dtype))
+    gpured__store_index(out, p->out_dtype, gpured__unit_index(job->k, second, c));
+}
+
+/* Columns of one unit; rows that are so short that turning them costs less than starting each. */
+GPURED__INLINE int gpured__wants_units(const gpured__plan *p, const gpured__reduce_job *job) {
+  const int64_t rows = p->kernel == GPURED__LSE ? GPURED__LANES : 4 * GPURED__LANES;
+  if (p->kernel < GPURED__ARG_MIN || p->line_count != 1 || p->kept_count == 0) return 0;
+  if (job->strip > 1) return p->n <= GPURED__WIDE_BLOCK;
+  return gpured__is_contiguous(p) && p->n < rows && p->kept[p->kept_count - 1].n > 4;
+}
+
+GPURED__FUNC void gpured__run_units(const gpured__plan *p, gpured__reduce_job *job, int threads) {
+  const int64_t width = p->kept[p->kept_count - 1].n, size = (int64_t)job->k->size;
+  const int64_t room = gpured__is_contiguous(p) ? GPURED__CONVERTED : GPURED__UNIT_TILE;
+  const int64_t most = gpured__min_i64(GPURED__UNITS, room / size / p->n);
+  job->strip = (int)gpured__min_i64(width, most);
+  job->strips = gpured__ceil_div(width, job->strip);
+  gpured__parallel_for(threads, p->outputs / width * job->strips, gpured__units_task, job);
 }
 
 /* ---- Columns: lanes kept as arrays across the strip ---- */
@@ -6274,7 +6609,7 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
       (const char *)p->in +
       (gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) + start * stride) * size;
   const char *w = (const char *)p->weight;
-  double rows[GPURED__PIECE][GPURED__STRIP];
+  double rows[GPURED__CONVERTED / sizeof(double)];
   gpured__strip st;
   int64_t len, i;
   st.slots = slots;
@@ -6287,9 +6622,12 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
   } else {
     for (; start < end; start += len, base += len * stride * size) {
       len = gpured__min_i64(GPURED__PIECE, end - start);
-      for (i = 0; i < len; ++i)
-        k->fetch((char *)rows + i * count * ksize, base + i * stride * size, p->in_dtype, across,
-                 count, p->fetch);
+      if (across == 1)
+        gpured__fetch_rows(p, k, base, stride, len, count, rows);
+      else
+        for (i = 0; i < len; ++i)
+          k->fetch((char *)rows + i * count * ksize, base + i * stride * size, p->in_dtype, across,
+                   count, p->fetch);
       k->columns(p->kernel, &st, rows, count, w, len);
       if (w) w += len * ksize;
     }
@@ -6354,8 +6692,10 @@ GPURED__FUNC int64_t gpured__choose_columns(const gpured__plan *p, gpured__reduc
   }
   while (columns > GPURED__STRIP / 2 && columns * size * GPURED__LANES * (job->levels + 1) > room)
     columns /= 2;
-  if (!gpured__is_native(p) || p->kept[p->kept_count - 1].stride[GPURED__IN] != 1)
+  if (p->kept[p->kept_count - 1].stride[GPURED__IN] != 1)
     columns = GPURED__STRIP;
+  else if (!gpured__is_native(p))
+    columns = gpured__min_i64(columns, GPURED__CONVERTED / GPURED__PIECE / size);
   job->strip = (int)gpured__min_i64(width, columns);
   job->strips = gpured__ceil_div(width, job->strip);
   strips = p->outputs / width * job->strips;
@@ -6376,10 +6716,11 @@ GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job 
                                       const gpured_options *o) {
   double stack[GPURED__SLOT_BYTES / sizeof(double)];
   int64_t strips = gpured__choose_columns(p, job, threads, GPURED__SLOT_BYTES);
+  const int wider = gpured__is_native(p) && job->strip > GPURED__STRIP;
   gpured__memory memory;
   size_t slots;
   memset(&memory, 0, sizeof memory);
-  if (job->strip < p->kept[p->kept_count - 1].n && job->strip > GPURED__STRIP) {
+  if (wider && job->strip < p->kept[p->kept_count - 1].n) {
     strips = gpured__choose_columns(p, job, threads, GPURED__WIDE_BYTES);
     slots = job->slot_bytes * (size_t)threads;
     if (gpured__acquire(o, slots + GPURED__WIDE_BYTES, &memory) == GPURED_OK) {
@@ -6472,6 +6813,8 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
     gpured__run_few(p, &job, threads);
   else if (gpured__wants_columns(p, &job))
     gpured__run_columns(p, &job, threads, o);
+  else if (gpured__wants_units(p, &job))
+    gpured__run_units(p, &job, threads);
   else if (gpured__wants_rows(p, threads))
     gpured__run_rows(p, &job, threads);
   else

@@ -1640,6 +1640,95 @@ GPURED__DEV void unpack(const uint4 q, T *x, int how) {
     for (int i = 0; i < V; ++i) adjust(&x[i], how);
 }
 
+/* ---- Bytes, four at a time ---- */
+/*
+ * Neither sums nor extrema of bytes depend on an order. A view has each_word(fill, f), which calls
+ * f(at, x) for each word of four bytes that it has some of, `at` being the place of its first one;
+ * those that are not the view's are the fill's.
+ */
+GPURED__DEV uint32_t first_bytes(int n) { return n <= 0 ? 0 : (n >= 4 ? ~0u : (1u << 8 * n) - 1); }
+/* The bytes `from` to `to` of a word, the others from fill. */
+GPURED__DEV uint32_t some_bytes(uint32_t x, int from, int to, uint32_t fill) {
+  const uint32_t mask = first_bytes(to) & ~first_bytes(from);
+  return (x & mask) | (fill & ~mask);
+}
+
+template <class F>
+GPURED__DEV void each_word_of(uint4 q, int at, const F &f) {
+  f(at, q.x);
+  f(at + 4, q.y);
+  f(at + 8, q.z);
+  f(at + 12, q.w);
+}
+
+/* In each byte: 128 if it is not zero; its magnitude. */
+GPURED__DEV uint32_t nonzero_bytes(uint32_t x) {
+  return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) & 0x80808080u;
+}
+GPURED__DEV uint32_t magnitudes(uint32_t x) {
+  uint32_t signs; /* all over their bytes: __byte_perm has no such selector */
+  asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(signs) : "r"(x));
+  return (x ^ signs) + (signs & 0x01010101u);
+}
+
+template <int D, class Q>
+GPURED__DEV uint64_t sum_of_bytes(const job &j, const Q &p) {
+  const uint32_t ones = 0x01010101u;
+  if (j.how == GPURED__NONZERO) {
+    uint32_t n = 0;
+    p.each_word(0, [&](int, uint32_t x) { n = __dp4a(nonzero_bytes(x), ones, n); });
+    return n >> 7;
+  }
+  if (D == GPURED_I8 && j.how != GPURED__ABS) {
+    int sum = 0;
+    p.each_word(0, [&](int, uint32_t x) { sum = __dp4a((int)x, (int)ones, sum); });
+    return (uint64_t)(int64_t)sum;
+  }
+  uint32_t sum = 0;
+  p.each_word(
+      0, [&](int, uint32_t x) { sum = __dp4a(D == GPURED_I8 ? magnitudes(x) : x, ones, sum); });
+  return sum;
+}
+
+/* Two at a time in 16 bits each. */
+GPURED__DEV uint32_t greater_pairs(uint32_t a, uint32_t x) {
+  return __vmaxu2(a, __vmaxu2(x & 0x00ff00ffu, x >> 8 & 0x00ff00ffu));
+}
+
+/* The greatest byte as the reduction has it, prepared: of some at least. They are unsigned numbers
+ * in the order of j.flip: signs turned, or everything for minima. */
+template <int D, class Q>
+GPURED__DEV uint64_t most_of_bytes(const job &j, const Q &p) {
+  const bool is_signed = D == GPURED_I8 && j.how != GPURED__NONZERO && j.how != GPURED__ABS;
+  const uint32_t turn = (((uint32_t)j.flip & 0xffu) ^ (is_signed ? 0x80u : 0)) * 0x01010101u;
+  uint32_t a = 0;
+  uint64_t x;
+  if (j.how == GPURED__NONZERO)
+    p.each_word(turn, [&](int, uint32_t w) { a = greater_pairs(a, nonzero_bytes(w) >> 7 ^ turn); });
+  else if (D == GPURED_I8 && j.how == GPURED__ABS)
+    p.each_word(turn, [&](int, uint32_t w) { a = greater_pairs(a, magnitudes(w) ^ turn); });
+  else
+    p.each_word(turn, [&](int, uint32_t w) { a = greater_pairs(a, w ^ turn); });
+  a = max(a & 0xffu, a >> 16) ^ (turn & 0xffu);
+  if (is_signed)
+    widen<D>((typename stored<D>::S)a, &x);
+  else
+    x = a;
+  return prepared<K_MAX>(x, j);
+}
+
+/* The first place of what that has found, or INT32_MAX. */
+template <class Q>
+GPURED__DEV int place_of_byte(const job &j, const Q &p, uint64_t m) {
+  const uint32_t byte = ((uint32_t)(m ^ j.flip) & 0xffu) * 0x01010101u;
+  int found = INT32_MAX;
+  p.each_word(~byte, [&](int at, uint32_t x) {
+    const uint32_t equal_ones = ~nonzero_bytes(x ^ byte) & 0x80808080u;
+    if (equal_ones) found = min(found, at + (__ffs((int)equal_ones) - 1) / 8);
+  });
+  return found;
+}
+
 /* ---- A row for each thread ---- */
 
 /* f(start, lane, value) as below over `count` elements that begin anywhere. */
@@ -1765,6 +1854,71 @@ struct each_of<A, D, K_ARG, WIDTH> {
     return n;
   }
 };
+/* A thread's row of bytes. */
+template <int WIDTH>
+struct byte_row {
+  const char *stage;
+  int first, count; /* vectors */
+  bool mixed;
+  __device__ __forceinline__ byte_row(const rows &w, const char *tile, int block) {
+    stage = tile;
+    mixed = w.width_log2 >= 0;
+    first = mixed ? swizzled_each(block << w.width_log2, w.width_log2) : block * w.width;
+    count = w.width;
+  }
+  template <class F>
+  __device__ __forceinline__ void each_word(uint32_t, const F &f) const {
+    for (int r = 0; r < count; ++r)
+      each_word_of(*(const uint4 *)(stage + 16 * (mixed ? first ^ r : first + r)), 16 * r, f);
+  }
+};
+template <>
+struct byte_row<RAGGED> {
+  const uint32_t *word;
+  int lead, end; /* bytes before it in the first word; there and in it */
+  __device__ __forceinline__ byte_row(const rows &w, const char *tile, int start) {
+    word = (const uint32_t *)(tile + (start & ~3));
+    lead = start & 3;
+    end = lead + w.length;
+  }
+  template <class F>
+  __device__ __forceinline__ void each_word(uint32_t fill, const F &f) const {
+    const int last = (end - 1) / 4;
+    f(-lead, some_bytes(word[0], lead, end, fill));
+#pragma unroll 4
+    for (int i = 1; i < last; ++i) f(4 * i - lead, word[i]);
+    if (last > 0) f(4 * last - lead, some_bytes(word[last], 0, end - 4 * last, fill));
+  }
+};
+
+template <int D, int K, int WIDTH>
+struct byte_each {
+  GPURED__DEV typename kind<GPURED__U64, K>::N node(const job &j, const rows &w, const char *stage,
+                                                    int block) {
+    const byte_row<WIDTH> row(w, stage, block);
+    if constexpr (K == K_ADD) {
+      return sum_of_bytes<D>(j, row);
+    } else if constexpr (K == K_MAX) {
+      return most_of_bytes<D>(j, row);
+    } else {
+      arg_node<uint64_t> n;
+      n.v = most_of_bytes<D>(j, row);
+      n.i = place_of_byte(j, row, n.v);
+      return n;
+    }
+  }
+};
+#define GPURED__BYTES(D, K) \
+  template <int WIDTH>      \
+  struct each_of<GPURED__U64, D, K, WIDTH> : byte_each<D, K, WIDTH> {};
+GPURED__BYTES(GPURED_I8, K_ADD)
+GPURED__BYTES(GPURED_U8, K_ADD)
+GPURED__BYTES(GPURED_I8, K_MAX)
+GPURED__BYTES(GPURED_U8, K_MAX)
+GPURED__BYTES(GPURED_I8, K_ARG)
+GPURED__BYTES(GPURED_U8, K_ARG)
+#undef GPURED__BYTES
+
 template <int A, int D, int WIDTH>
 struct each_of<A, D, K_LSE, WIDTH> {
   typedef typename acc<A>::T T;
@@ -1816,6 +1970,12 @@ struct piece {
   }
   /* Of the thread's first element, in the block. */
   static __device__ __forceinline__ int place(int t) { return t % P * V; }
+  template <class F>
+  __device__ __forceinline__ void each_word(uint32_t, const F &f) const {
+#pragma unroll 4
+    for (int r = 0; r < count; ++r)
+      each_word_of(*(const uint4 *)(stage + 16 * slot_of_row(r)), 16 * r, f);
+  }
 };
 
 /* Which of V elements exist: all of them, or those from `from` to `to`. */
@@ -1856,6 +2016,22 @@ struct ragged {
     return e;
   }
   __device__ __forceinline__ int place(int) const { return origin; }
+  template <class F>
+  __device__ __forceinline__ void each_word(uint32_t fill, const F &f) const {
+    const int whole = end / 16; /* rows before this one, but for the first, are the block's */
+    const auto some = [&](int r) {
+      const some_exist e = exist(r);
+      const uint4 q = raw(r);
+      const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        f(origin + 16 * r + 4 * i, some_bytes(word[i], e.from - 4 * i, e.to - 4 * i, fill));
+    };
+    if (count > 0) some(0);
+#pragma unroll 4
+    for (int r = 1; r < whole; ++r) each_word_of(raw(r), origin + 16 * r, f);
+    if (whole > 0 && whole < count) some(whole);
+  }
 };
 
 /* A few rows, four at a time. */
@@ -1925,29 +2101,6 @@ GPURED__DEV void each_row(const ragged<D, T> &p, const F &f) {
   }
 }
 
-/* f(16 bytes) for each row; bytes that are not the block's become those of `fill`. */
-template <int D, class T, class F>
-GPURED__DEV void each_vector(const piece<D, T> &p, uint32_t, const F &f) {
-  for (int r = 0; r < p.count; ++r) f(*(const uint4 *)(p.stage + 16 * p.slot_of_row(r)));
-}
-GPURED__DEV uint32_t first_bytes(int n) { return n <= 0 ? 0 : (n >= 4 ? ~0u : (1u << 8 * n) - 1); }
-template <int D, class T, class F>
-GPURED__DEV void each_vector(const ragged<D, T> &p, uint32_t fill, const F &f) {
-  for (int r = 0; r < p.count; ++r) {
-    const some_exist e = p.exist(r);
-    uint4 q = p.raw(r);
-    if (e.from > 0 || e.to < 16) {
-      uint32_t *word[4] = {&q.x, &q.y, &q.z, &q.w};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32_t mask = first_bytes(e.to - 4 * i) & ~first_bytes(e.from - 4 * i);
-        *word[i] = (*word[i] & mask) | (fill & ~mask);
-      }
-    }
-    f(q);
-  }
-}
-
 /* The lanes of a block: thread q of it has V of them. */
 template <int K, class Q, class T, class F>
 GPURED__DEV void block_lanes(const Q &p, T *a, const F &f) {
@@ -2009,59 +2162,25 @@ struct unit_of {
   }
 };
 
-/* Sums of bytes: their order does not matter, so four go at a time and all into the first lane. */
+/* Sums and extrema of bytes: into the first lane, since their order does not matter. */
 template <int D>
 struct byte_sum {
   enum { P = 1, V = 16, VN = V, PN = P };
   template <class Q>
   GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
-    if (j.how != GPURED__PLAIN) {
-      block_lanes<K_ADD>(p, node, [](uint64_t x) { return x; });
-      return;
-    }
-    int sum = 0;
-    each_vector(p, 0, [&](const uint4 q) {
-      if (D == GPURED_I8) {
-        sum = __dp4a((int)q.x, 0x01010101, __dp4a((int)q.y, 0x01010101, sum));
-        sum = __dp4a((int)q.z, 0x01010101, __dp4a((int)q.w, 0x01010101, sum));
-      } else {
-        sum = (int)__dp4a(q.x, 0x01010101u, __dp4a(q.y, 0x01010101u, (unsigned)sum));
-        sum = (int)__dp4a(q.z, 0x01010101u, __dp4a(q.w, 0x01010101u, (unsigned)sum));
-      }
-    });
 #pragma unroll
     for (int i = 1; i < V; ++i) node[i] = 0;
-    node[0] = (uint64_t)(int64_t)sum;
+    node[0] = sum_of_bytes<D>(j, p);
   }
 };
-
-/* The greatest of bytes, two at a time in 16 bits each: their order does not matter either. */
-GPURED__DEV uint32_t greater_pairs(uint32_t a, uint32_t x) {
-  return __vmaxu2(a, __vmaxu2(x & 0x00ff00ffu, x >> 8 & 0x00ff00ffu));
-}
 template <int D>
 struct byte_max {
   enum { P = 1, V = 16, VN = V, PN = P };
   template <class Q>
   GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
-    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS) {
-      block_lanes<K_MAX>(p, node, [&](uint64_t x) { return prepared<K_MAX>(x, j); });
-      return;
-    }
-    /* Bytes as unsigned numbers in the order of j.flip: signs turned, or everything for minima. */
-    const uint32_t minimum = (uint32_t)j.flip & 0xffu, sign = D == GPURED_I8 ? 0x80u : 0;
-    const uint32_t turn = (minimum ^ sign) * 0x01010101u;
-    uint32_t a = 0;
-    each_vector(p, turn, [&](const uint4 q) {
-      a = greater_pairs(greater_pairs(a, q.x ^ turn), q.y ^ turn);
-      a = greater_pairs(greater_pairs(a, q.z ^ turn), q.w ^ turn);
-    });
-    a = max(a & 0xffu, a >> 16) ^ (turn & 0xffu);
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<K_MAX>(&node[i]);
-    uint64_t x;
-    widen<D>((typename stored<D>::S)a, &x);
-    if (p.count > 0) node[0] = prepared<K_MAX>(x, j);
+    if (p.count > 0) node[0] = most_of_bytes<D>(j, p);
   }
 };
 template <>
@@ -2073,21 +2192,22 @@ struct unit_of<GPURED__U64, GPURED_I8, K_ADD> : byte_sum<GPURED_I8> {};
 template <>
 struct unit_of<GPURED__U64, GPURED_U8, K_ADD> : byte_sum<GPURED_U8> {};
 
+/* The greatest of a thread's elements, and the first place of a value among them, in the block. */
 template <int A, int D>
-struct unit_of<A, D, K_ARG> {
+struct search {
   typedef typename acc<A>::T T;
-  typedef arg_node<T> N;
-  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
+  enum { V = piece<D, T>::V };
   template <class Q>
-  GPURED__DEV void make(const job &j, const Q &p, int, int64_t offset, int t, N *node) {
-    T a[V], m;
-    int at = INT32_MAX;
+  GPURED__DEV T best(const job &j, const Q &p) {
+    T a[V];
     block_lanes<K_MAX>(p, a, [&](T x) { return prepared<K_ARG>(x, j); });
-    m = a[0];
 #pragma unroll
-    for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
-#pragma unroll
-    for (int d = 1; d < P; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+    for (int i = 1; i < V; ++i) a[0] = greater_of(a[0], a[i]);
+    return a[0];
+  }
+  template <class Q>
+  GPURED__DEV int find(const job &j, const Q &p, T m, int t) {
+    int at = INT32_MAX;
     each_row(p, [&](int r, T *x, bool, auto exists) {
 #pragma unroll
       for (int i = 0; i < V; ++i) {
@@ -2096,6 +2216,36 @@ struct unit_of<A, D, K_ARG> {
           at = min(at, r * 16 + p.place(t) + i);
       }
     });
+    return at;
+  }
+};
+template <int D>
+struct byte_search {
+  template <class Q>
+  GPURED__DEV uint64_t best(const job &j, const Q &p) {
+    return p.count > 0 ? most_of_bytes<D>(j, p) : lowest(uint64_t());
+  }
+  template <class Q>
+  GPURED__DEV int find(const job &j, const Q &p, uint64_t m, int) {
+    return place_of_byte(j, p, m);
+  }
+};
+template <>
+struct search<GPURED__U64, GPURED_I8> : byte_search<GPURED_I8> {};
+template <>
+struct search<GPURED__U64, GPURED_U8> : byte_search<GPURED_U8> {};
+
+template <int A, int D>
+struct unit_of<A, D, K_ARG> {
+  typedef typename acc<A>::T T;
+  typedef arg_node<T> N;
+  enum { P = piece<D, T>::P, V = piece<D, T>::V, VN = 1, PN = 1 };
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t offset, int t, N *node) {
+    T m = search<A, D>::best(j, p);
+#pragma unroll
+    for (int d = 1; d < P; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+    int at = search<A, D>::find(j, p, m, t);
 #pragma unroll
     for (int d = 1; d < P; d *= 2) at = min(at, __shfl_xor_sync(0xffffffffu, at, d));
     node->v = m;
@@ -2581,27 +2731,16 @@ template <int A, int D, int MODE>
 GPURED__DEV void arg_tile(const job &j, const rows &w, int lead, int64_t tile, const char *stage,
                           int t, arg_node<typename acc<A>::T> *best) {
   typedef typename acc<A>::T T;
-  enum { P = piece<D, T>::P, V = piece<D, T>::V };
+  enum { P = piece<D, T>::P };
   const int64_t offset = (tile * (32 / P) + t / P) * GPURED__BLOCK;
   typename view<MODE, D, T>::Q mine;
-  T a[V], m;
-  int at = INT32_MAX;
   look_at<MODE>(&mine, j, w, stage, t / P, lead + t / P * P * GPURED__BLOCK, j.n - offset, t);
-  block_lanes<K_MAX>(mine, a, [&](T x) { return prepared<K_ARG>(x, j); });
-  m = a[0];
-#pragma unroll
-  for (int i = 1; i < V; ++i) m = greater_of(m, a[i]);
+  T m = search<A, D>::best(j, mine);
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
   if (best->i != INT64_MAX && !beats(m, best->v)) return;
-  each_row(mine, [&](int r, T *x, bool, auto exists) {
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      T y = prepared<K_ARG>(x[i], j);
-      if (exists(i) && (equal(y, m) || (is_nan(y) && is_nan(m))))
-        at = min(at, t / P * GPURED__BLOCK + r * 16 + mine.place(t) + i);
-    }
-  });
+  int at = search<A, D>::find(j, mine, m, t);
+  if (at != INT32_MAX) at += t / P * GPURED__BLOCK;
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) at = min(at, __shfl_xor_sync(0xffffffffu, at, d));
   best->v = m;
@@ -3998,10 +4137,15 @@ struct line_scan {
   job j; /* sequences are the lines; j.n their length */
   int64_t in_stride, out_stride;
   int64_t line_tiles, tiles;
-  int64_t strips; /* of lines that lie side by side, 32 each */
-  int chunks;     /* of a tile */
-  int lines_log2; /* short lines: in a chunk, 2^this; -1: long lines */
-  int levels;     /* long lines: levels above the chunks' totals, theirs included */
+  int64_t strips; /* lines side by side: so many blocks of threads across, */
+  int64_t turns;  /* and so many along a line, if lines are long; */
+  int width_log2; /* tiles are so wide; */
+  int lines;      /* of a block, if they are short; */
+  int unit; /* what a block has is one piece of memory: units of so many elements; 0: is not */
+  unsigned unit_recip[2]; /* 2^32 / vectors of a unit that a gap follows, upwards: input, output */
+  int chunks;             /* of a tile */
+  int lines_log2;         /* short lines: in a chunk, 2^this; -1: long lines */
+  int levels;             /* long lines: levels above the chunks' totals, theirs included */
   int exclusive;
   int aligned_in, aligned_out; /* lines are contiguous and begin at 16 bytes */
   int flat_in, flat_out;       /* tiles are contiguous in memory */
@@ -5649,9 +5793,15 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
 /*
  * A tile is 256 elements of 32 neighbouring lines: warp w has their groups 2 w and 2 w + 1 of 16
  * elements, thread t those of line t, in registers. Tiles are numbered across the lines first, so
- * where there are many lines the tiles that a tile asks for were taken long before it.
+ * where there are many lines the tiles that a tile asks for were taken long before it. Where fewer
+ * than 17 lines lie side by side, a tile is 16, 8, 4 or 2 wide, and the 32 threads of each warp
+ * have those of 2, 4, 8 or 16 tiles that follow each other along the lines.
+ *
+ * Of few lines side by side a warp would read a few bytes here and a few bytes there. If all that a
+ * block of threads has is one piece of memory, it passes through shared memory, both ways.
  */
 enum { BESIDE_WARPS = 8, BESIDE_ROWS = 256, BESIDE_MINE = 32, BESIDE_LEVELS = 5 };
+enum { BESIDE_THREADS = BESIDE_WARPS * 32, BESIDE_TINY = GPURED__LANES };
 
 /* Shared memory: the groups' own totals and H_1 of them; of each level the values seen, and the one
  * that counts. */
@@ -5663,40 +5813,183 @@ struct beside_space {
 
 /* Where a thread is: its line, the first of its elements, and its part of the line's state. */
 struct beside_place {
-  int64_t line, row, width;
-  int64_t words, last; /* in the state: the line's first value; the tile's last result */
-  int tile;
+  int64_t outer, line, row, width;
+  int64_t words, last;   /* in the state: the line's first value; the tile's last result */
+  int tile, unit, inner; /* its first element in a piece of memory: unit, and place in that */
   bool exists;
+};
+
+/* What a block of threads has, if it is one piece of memory in both tensors: in elements. */
+struct beside_piece {
+  int64_t from;
+  int count;
 };
 
 GPURED__DEV beside_place beside_find(const line_scan &a, int64_t number) {
   const gpured__axis &across = a.j.kept[a.j.kept_count - 1];
-  const int64_t strip = number % a.strips, rest = number / a.strips, outer = rest / a.line_tiles;
-  const int64_t column = strip * 32 + threadIdx.x % 32;
+  const int64_t strip = number % a.strips, rest = number / a.strips, outer = rest / a.turns;
+  const int t = (int)threadIdx.x % 32, deep = t >> a.width_log2, deep_log2 = 5 - a.width_log2;
+  const int64_t column = strip * 32 + (t & ((1 << a.width_log2) - 1));
   beside_place p;
+  p.outer = outer;
   p.width = across.n;
-  p.tile = (int)(rest - outer * a.line_tiles);
+  p.tile = ((int)(rest - outer * a.turns) << deep_log2) + deep;
   p.row = (int64_t)p.tile * BESIDE_ROWS + threadIdx.x / 32 * BESIDE_MINE;
-  p.exists = column < p.width;
+  p.exists = column < p.width && p.tile < a.line_tiles;
   p.line = outer * p.width + column;
   p.words = outer * a.line_values * p.width + column;
   p.last = a.last_at + (outer * a.line_tiles + p.tile) * p.width + column;
+  p.unit = deep;
+  p.inner = (int)threadIdx.x / 32 * BESIDE_MINE * (int)a.in_stride + (int)column;
   return p;
 }
+GPURED__DEV beside_piece beside_piece_of(const line_scan &a, const beside_place &p) {
+  const int64_t first = (int64_t)(p.tile & -(32 >> a.width_log2)) * BESIDE_ROWS;
+  const int64_t rows = min((int64_t)BESIDE_ROWS << (5 - a.width_log2), a.j.n - first);
+  beside_piece b = {(p.outer * a.j.n + first) * p.width, (int)(rows * p.width)};
+  return b;
+}
 
+/* Line `at` of a block of short ones, from its element `row` on. */
+GPURED__DEV beside_place beside_find_short(const line_scan &a, int at, int row) {
+  beside_place p;
+  memset(&p, 0, sizeof p);
+  p.line = (int64_t)blockIdx.x * a.lines + at;
+  p.exists = at < a.lines && p.line < a.j.outputs;
+  p.row = row;
+  if (a.unit) {
+    const int width = (int)a.in_stride;
+    p.unit = at / width;
+    p.inner = row * width + at % width;
+  }
+  return p;
+}
+GPURED__DEV beside_piece beside_piece_of(const line_scan &a) {
+  const int64_t first = (int64_t)blockIdx.x * a.lines;
+  beside_piece b = {first * a.j.n, (int)(min((int64_t)a.lines, a.j.outputs - first) * a.j.n)};
+  return b;
+}
+
+/* From one unit to the next in shared memory. Where threads that look at neighbouring units would
+ * meet the same banks, 16 bytes lie between them. */
+__host__ __device__ constexpr bool unit_has_gap(int bytes) { return bytes % 32 == 0; }
+GPURED__DEV int unit_bytes(const line_scan &a, int size) {
+  return a.unit * size + (unit_has_gap(a.unit * size) ? 16 : 0);
+}
+
+/* The 16-groups of a thread in a tensor or in shared memory. */
+struct beside_view {
+  char *at[2];
+  int64_t step;
+  int left[2];    /* elements that exist from there on */
+  bool begins[2]; /* with the line's first element? */
+};
+template <bool PIECE>
+GPURED__DEV beside_view beside_look(const line_scan &a, const beside_place &p, int operand,
+                                    char *stage) {
+  const int size = size_of(operand == GPURED__IN ? a.j.in_dtype : a.j.out_dtype);
+  const int64_t stride = operand == GPURED__IN ? a.in_stride : a.out_stride;
+  beside_view v;
+  v.step = stride * size;
+  if (PIECE)
+    v.at[0] = stage + p.unit * unit_bytes(a, size) + p.inner * size;
+  else
+    v.at[0] = (operand == GPURED__IN ? (char *)a.j.in : a.j.out) +
+              (line_place(a, p.exists ? p.line : 0, operand) + p.row * stride) * size;
+  v.at[1] = v.at[0] + GPURED__LANES * v.step;
+  v.left[0] = p.exists ? (int)min(a.j.n - p.row, (int64_t)BESIDE_MINE) : 0;
+  v.left[1] = v.left[0] - GPURED__LANES;
+  v.begins[0] = p.exists && p.row == 0;
+  v.begins[1] = false;
+  return v;
+}
+/* One group of each of two lines. */
+template <bool PIECE>
+GPURED__DEV beside_view beside_look(const line_scan &a, const beside_place *p, int operand,
+                                    char *stage) {
+  beside_view v = beside_look<PIECE>(a, p[0], operand, stage);
+  const beside_view second = beside_look<PIECE>(a, p[1], operand, stage);
+  v.at[1] = second.at[0];
+  v.left[1] = second.left[0];
+  v.begins[1] = second.begins[0];
+  return v;
+}
+
+/* Copies of n vectors or elements by all threads of a block. */
+template <class V, class F>
+GPURED__DEV void beside_copy(const V *from, V *to, int n, const F &place, bool back) {
+  enum { AT_ONCE = sizeof(V) == 16 ? 4 : 8 };
+  V x[AT_ONCE];
+#pragma unroll 1
+  for (int v = (int)threadIdx.x; v < n; v += AT_ONCE * BESIDE_THREADS) {
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int at = v + i * BESIDE_THREADS;
+      if (at < n) x[i] = from[back ? place(at) : at];
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      const int at = v + i * BESIDE_THREADS;
+      if (at < n) to[back ? at : place(at)] = x[i];
+    }
+  }
+}
+template <class S>
+GPURED__DEV void beside_copy_each(const char *from, char *to, int bytes, unsigned recip,
+                                  bool back) {
+  enum { PER = 16 / sizeof(S) };
+  beside_copy((const S *)from, (S *)to, bytes / (int)sizeof(S),
+              [&](int e) { return e + (int)__umulhi((unsigned)e / PER, recip) * PER; }, back);
+}
+/* A piece of memory to shared memory, or back; recip: 2^32 / vectors of a unit that a gap follows. */
+GPURED__DEV void beside_pass(const char *from, char *to, int bytes, int size, unsigned recip,
+                             bool back) {
+  const char *memory = back ? to : from;
+  __syncthreads();
+  if ((uintptr_t)memory % 16 == 0 && bytes % 16 == 0)
+    beside_copy((const uint4 *)from, (uint4 *)to, bytes / 16,
+                [&](int v) { return v + (int)__umulhi((unsigned)v, recip); }, back);
+  else if (size == 8)
+    beside_copy_each<uint64_t>(from, to, bytes, recip, back);
+  else if (size == 4)
+    beside_copy_each<uint32_t>(from, to, bytes, recip, back);
+  else if (size == 2)
+    beside_copy_each<uint16_t>(from, to, bytes, recip, back);
+  else
+    beside_copy_each<uint8_t>(from, to, bytes, recip, back);
+  __syncthreads();
+}
+GPURED__DEV void beside_read_piece(const line_scan &a, const beside_piece &b, char *stage) {
+  const int size = size_of(a.j.in_dtype);
+  beside_pass(a.j.in + b.from * size, stage, b.count * size, size, a.unit_recip[0], false);
+}
+GPURED__DEV void beside_write_piece(const line_scan &a, const beside_piece &b, char *stage) {
+  const int size = size_of(a.j.out_dtype);
+  beside_pass(stage, a.j.out + b.from * size, b.count * size, size, a.unit_recip[1], true);
+}
+
+/* Which of a thread's 32 elements exist, and where they are. */
+GPURED__DEV bool beside_exists(const beside_view &s, int i) {
+  return i % GPURED__LANES < s.left[i / GPURED__LANES];
+}
+GPURED__DEV char *beside_at(const beside_view &s, int i) {
+  return s.at[i / GPURED__LANES] + i % GPURED__LANES * s.step;
+}
+
+/* The thread's elements, and neutral ones where there are none. */
 template <int A, int K, int D, bool READS>
 struct beside_load {
   typedef typename scanned<A, K>::E E;
-  GPURED__DEV void run(const line_scan &a, const char *from, int64_t left, E *v) {
+  GPURED__DEV void run(const line_scan &a, const beside_view &s, E *v) {
     typename stored<D>::S raw[BESIDE_MINE];
-    const int64_t step = a.in_stride * stored<D>::SIZE;
 #pragma unroll
-    for (int i = 0; i < BESIDE_MINE; ++i, from += step)
-      if (i < left) raw[i] = *(const typename stored<D>::S *)from;
+    for (int i = 0; i < BESIDE_MINE; ++i)
+      if (beside_exists(s, i)) raw[i] = *(const typename stored<D>::S *)beside_at(s, i);
 #pragma unroll
     for (int i = 0; i < BESIDE_MINE; ++i) {
       typename acc<A>::T x;
-      if (i < left) {
+      set_neutral<K>(&v[i]);
+      if (beside_exists(s, i)) {
         widen<D>(raw[i], &x);
         v[i] = scanned<A, K>::enter(x, a.j);
       }
@@ -5705,55 +5998,63 @@ struct beside_load {
 };
 template <int A, int K, int D>
 struct beside_load<A, K, D, false> {
-  GPURED__DEV void run(const line_scan &, const char *, int64_t, typename scanned<A, K>::E *) {}
+  GPURED__DEV void run(const line_scan &, const beside_view &, typename scanned<A, K>::E *v) {
+#pragma unroll
+    for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]); /* never */
+  }
 };
 
-/* The thread's elements; v keeps what it has where there are none. */
 template <int A, int K>
-GPURED__DEV void beside_read(const line_scan &a, const beside_place &p,
+GPURED__DEV void beside_read(const line_scan &a, const beside_view &s,
                              typename scanned<A, K>::E *v) {
-  const int64_t left = p.exists ? a.j.n - p.row : 0;
-  const int64_t at = line_place(a, p.exists ? p.line : 0, GPURED__IN) + p.row * a.in_stride;
   switch (a.j.in_dtype) {
-#define GPURED__CASE(D)                                                                        \
-  case D:                                                                                      \
-    beside_load<A, K, D, scan_reads(A, K, D)>::run(a, a.j.in + at * stored<D>::SIZE, left, v); \
+#define GPURED__CASE(D)                                      \
+  case D:                                                    \
+    beside_load<A, K, D, scan_reads(A, K, D)>::run(a, s, v); \
     break;
     GPURED__EVERY_DTYPE(GPURED__CASE)
 #undef GPURED__CASE
   }
 }
 
+/* Results; before the first one of an exclusive scan stands the operation's empty one. */
 template <int A, int K, int D>
-GPURED__DEV void beside_store(const line_scan &a, char *to, int64_t left,
+GPURED__DEV void beside_store(const line_scan &a, const beside_view &s,
                               const typename scanned<A, K>::E *y) {
-  const int64_t step = a.out_stride * stored<D>::SIZE;
 #pragma unroll
-  for (int i = 0; i < BESIDE_MINE; ++i, to += step)
-    if (i < left) store_any(to, D, scanned<A, K>::leave(y[i], a.j));
+  for (int b = 0; b < BESIDE_MINE; b += 4)
+    if (beside_exists(s, b))
+#pragma unroll
+      for (int i = b; i < b + 4; ++i)
+        if (beside_exists(s, i)) store_any(beside_at(s, i), D, scanned<A, K>::leave(y[i], a.j));
+#pragma unroll
+  for (int g = 0; g < 2; ++g)
+    if (a.exclusive && s.begins[g]) {
+      if (A == GPURED__U64)
+        store_any(s.at[g], D, a.empty_integer);
+      else
+        store_any(s.at[g], D, a.empty_real);
+    }
 }
 
 template <int A, int K>
-GPURED__DEV void beside_write(const line_scan &a, const beside_place &p,
+GPURED__DEV void beside_write(const line_scan &a, const beside_view &s,
                               const typename scanned<A, K>::E *y) {
-  const int64_t left = p.exists ? a.j.n - p.row : 0;
-  const int64_t at = line_place(a, p.exists ? p.line : 0, GPURED__OUT) + p.row * a.out_stride;
-  char *to = a.j.out + at * size_of(a.j.out_dtype);
   if (A != GPURED__U64) {
     if (a.j.out_dtype == GPURED_F32)
-      beside_store<A, K, GPURED_F32>(a, to, left, y);
+      beside_store<A, K, GPURED_F32>(a, s, y);
     else if (a.j.out_dtype == GPURED_F64)
-      beside_store<A, K, GPURED_F64>(a, to, left, y);
+      beside_store<A, K, GPURED_F64>(a, s, y);
     else if (a.j.out_dtype == GPURED_F16)
-      beside_store<A, K, GPURED_F16>(a, to, left, y);
+      beside_store<A, K, GPURED_F16>(a, s, y);
     else
-      beside_store<A, K, GPURED_BF16>(a, to, left, y);
+      beside_store<A, K, GPURED_BF16>(a, s, y);
   } else if (size_of(a.j.out_dtype) == 8) {
-    beside_store<A, K, GPURED_U64>(a, to, left, y);
+    beside_store<A, K, GPURED_U64>(a, s, y);
   } else if (size_of(a.j.out_dtype) == 4) {
-    beside_store<A, K, GPURED_U32>(a, to, left, y);
+    beside_store<A, K, GPURED_U32>(a, s, y);
   } else {
-    beside_store<A, K, GPURED_U8>(a, to, left, y);
+    beside_store<A, K, GPURED_U8>(a, s, y);
   }
 }
 
@@ -5772,47 +6073,74 @@ GPURED__DEV void beside_scan(const E (*seen)[32], int t, E last, E *v) {
   doubling<K, E, 1>::scan(v);
 }
 
-/* A tile that ends groups shows their totals. `up`: its own total. */
+/* A tile that ends groups of this level and all below shows the group's total. `up`: that of the
+ * level below. */
 template <int K, class E>
-GPURED__DEV void beside_publish(const line_scan &a, const beside_place &p, const beside_space<E> *s,
-                                E up) {
-  const int t = (int)threadIdx.x % 32;
-  for (int level = 0; level + 1 < a.levels && (p.tile >> 4 * level & 15) == 15; ++level) {
-    E v[GPURED__LANES];
-    beside_scan<K>(s->seen[level], t, up, v);
-    up = v[15];
-    if (p.exists) show(a.state, beside_word(a, p, level + 1, p.tile >> 4 * (level + 1)), up);
-  }
+GPURED__DEV bool beside_publish(const line_scan &a, const beside_place &p, const beside_space<E> *s,
+                                int level, E *up) {
+  E v[GPURED__LANES];
+  if (level + 1 >= a.levels || (p.tile >> 4 * level & 15) != 15) return false;
+  beside_scan<K>(s->seen[level], (int)threadIdx.x % 32, *up, v);
+  *up = v[15];
+  if (p.exists) show(a.state, beside_word(a, p, level + 1, p.tile >> 4 * (level + 1)), *up);
+  return true;
+}
+
+/* Must a tile ask for this value of a level? Not for those of its own block's tiles. */
+GPURED__DEV bool beside_needs(const line_scan &a, const beside_place &p, int level, int index) {
+  const int at = level ? p.tile >> 4 * level : p.tile & -(32 >> a.width_log2);
+  return level < a.levels && index < (at & 15) && p.exists;
 }
 
 /* Asks for the values before the tile, of every level; 1 if some are not there yet. Those of two
  * levels are asked for together: one answer after the other would cost a microsecond more. */
 template <int K, class E>
-GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s,
-                           bool wait) {
+GPURED__DEV int beside_ask(const line_scan &a, const beside_place &p, beside_space<E> *s) {
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   int missing = 0;
 #pragma unroll 1
   for (int low = 0; low < a.levels; low += 2) {
     E x[4];
-    bool seen[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int level = low + i / 2, at = p.tile >> 4 * level, index = w + i % 2 * BESIDE_WARPS;
+      const int level = low + i / 2, index = w + i % 2 * BESIDE_WARPS;
       set_neutral<K>(&x[i]);
-      seen[i] = level >= a.levels || index >= (at & 15) || !p.exists ||
-                look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
+      if (beside_needs(a, p, level, index))
+        missing |=
+            !look(a.state, beside_word(a, p, level, (p.tile >> 4 * level & ~15) + index), &x[i]);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int level = low + i / 2, at = p.tile >> 4 * level, index = w + i % 2 * BESIDE_WARPS;
-      while (wait && !seen[i])
-        seen[i] = look(a.state, beside_word(a, p, level, (at & ~15) + index), &x[i]);
-      missing |= !seen[i];
-      if (level < a.levels) s->seen[level][index][t] = x[i];
-    }
+    for (int i = 0; i < 4; ++i)
+      if (low + i / 2 < a.levels) s->seen[low + i / 2][w + i % 2 * BESIDE_WARPS][t] = x[i];
   }
   return missing;
+}
+
+/* Waits for those of a level. */
+template <class E>
+GPURED__DEV void beside_wait(const line_scan &a, const beside_place &p, beside_space<E> *s,
+                             int level) {
+  const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int index = w + i * BESIDE_WARPS;
+    if (!beside_needs(a, p, level, index)) continue;
+    const int64_t word = beside_word(a, p, level, (p.tile >> 4 * level & ~15) + index);
+    E x;
+    while (!look(a.state, word, &x)) continue;
+    s->seen[level][index][t] = x;
+  }
+}
+
+/* The totals of the tiles that a block has before this one, which nobody had to ask for. */
+template <class E>
+GPURED__DEV void beside_share(const line_scan &a, const beside_place &p, beside_space<E> *s,
+                              E own) {
+  const int t = (int)threadIdx.x % 32, deep = t >> a.width_log2, tiles = 32 >> a.width_log2;
+  for (int i = 0; i + 1 < tiles; ++i) {
+    const E x = from_thread(own, (t - ((deep - i) << a.width_log2)) & 31, 32);
+    if (i < deep) s->seen[0][(p.tile & 15) - deep + i][t] = x;
+  }
 }
 
 /* E_2 of a tile to every thread. */
@@ -5832,9 +6160,19 @@ GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_sp
     if (p.exists) show(a.state, beside_word(a, p, 0, p.tile), own);
   }
   delay(p.tile);
-  if (missing) {
-    beside_ask<K>(a, p, s, true);
+  if (a.width_log2 < 5) {
+    if (w == 0) beside_share(a, p, s, own);
     __syncthreads();
+  }
+  /* Level by level: who waited for all of them first would make a chain of the groups' totals. */
+  bool ends = w == 0;
+  E up = own;
+  for (int level = 0; level < a.levels; ++level) {
+    if (missing) {
+      beside_wait(a, p, s, level);
+      __syncthreads();
+    }
+    ends = ends && beside_publish<K>(a, p, s, level, &up);
   }
   if (w > 0 && w <= a.levels && (p.tile >> 4 * (w - 1) & 15)) {
     const int place = p.tile >> 4 * (w - 1) & 15;
@@ -5844,7 +6182,6 @@ GPURED__DEV E beside_prefix(const line_scan &a, const beside_place &p, beside_sp
     for (int i = 0; i < GPURED__LANES; ++i)
       if (i == place - 1) s->left[w - 1][t] = v[i];
   }
-  if (w == 0) beside_publish<K>(a, p, s, own);
   __syncthreads();
   set_neutral<K>(&e);
   for (int level = a.levels - 1; level >= 0; --level)
@@ -5876,38 +6213,28 @@ GPURED__DEV void beside_shift(const line_scan &a, const beside_place &p, beside_
   v[0] = before;
 }
 
-/* Before the first result of an exclusive scan: the operation's empty one, stored by the thread
- * that has the line's first elements, after what it wrote there. */
-GPURED__DEV void beside_begin(const line_scan &a, const beside_place &p, bool is_integer) {
-  char *to = a.j.out + line_place(a, p.line, GPURED__OUT) * size_of(a.j.out_dtype);
-  if (is_integer)
-    store_any(to, a.j.out_dtype, a.empty_integer);
-  else
-    store_any(to, a.j.out_dtype, a.empty_real);
-}
-
 /* Blocks of threads on a multiprocessor. */
 static constexpr __host__ __device__ int beside_resident(size_t size) {
   return size == 4 ? 3 : size == 8 ? 2 : 1;
 }
 
-template <int A, int K>
-static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
+template <int A, int K, bool PIECE>
+static __global__ void __launch_bounds__(BESIDE_THREADS,
                                          beside_resident(sizeof(typename scanned<A, K>::E)))
     scan_beside(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   extern __shared__ __align__(128) char space[];
   __shared__ unsigned long long ticket;
   beside_space<E> *s = (beside_space<E> *)space;
+  char *stage = (char *)(s + 1);
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   if (threadIdx.x == 0) ticket = atomicAdd(a.state, 1ull);
   __syncthreads();
   const beside_place p = beside_find(a, (int64_t)ticket);
   E v[BESIDE_MINE];
-#pragma unroll
-  for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
-  const int missing = beside_ask<K>(a, p, s, false); /* before all that the memory has to bring */
-  beside_read<A, K>(a, p, v);
+  const int missing = beside_ask<K>(a, p, s); /* before all that the memory has to bring */
+  if (PIECE) beside_read_piece(a, beside_piece_of(a, p), stage);
+  beside_read<A, K>(a, beside_look<PIECE>(a, p, GPURED__IN, stage), v);
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     doubling<K, E, 1>::scan(v + g * GPURED__LANES);
@@ -5921,30 +6248,27 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
     for (int i = g * GPURED__LANES; i < (g + 1) * GPURED__LANES; ++i) v[i] = combined<K>(e, v[i]);
   }
   if (a.exclusive) beside_shift<A, K>(a, p, s, e2, v);
-  beside_write<A, K>(a, p, v);
-  if (a.exclusive && p.row == 0 && p.exists) beside_begin(a, p, A == GPURED__U64);
+  beside_write<A, K>(a, beside_look<PIECE>(a, p, GPURED__OUT, stage), v);
+  if (PIECE) beside_write_piece(a, beside_piece_of(a, p), stage);
 }
 
-/* Lines of at most 256 elements, which need nothing of other tiles: a.chunks warps have 32 of them,
+/* Lines of 17 to 256 elements, which need nothing of other tiles: a.chunks warps have 32 of them,
  * and 32 elements each. Lines are numbered through all items, so that few of each do no harm. */
-template <int A, int K>
-static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
+template <int A, int K, bool PIECE>
+static __global__ void __launch_bounds__(BESIDE_THREADS,
                                          beside_resident(sizeof(typename scanned<A, K>::E)))
     scan_beside_short(const line_scan a) {
   typedef typename scanned<A, K>::E E;
-  __shared__ E total[GPURED__LANES][32], h1[GPURED__LANES][32];
+  extern __shared__ __align__(128) char space[];
+  E(*const total)[32] = (E(*)[32])space, (*const h1)[32] = total + GPURED__LANES;
+  char *const stage = (char *)(h1 + GPURED__LANES);
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32, part = w % a.chunks;
   const int first = w / a.chunks * 2 * a.chunks, mine = first + 2 * part;
-  beside_place p;
+  const beside_place p = beside_find_short(a, w / a.chunks * 32 + t, part * BESIDE_MINE);
   E v[BESIDE_MINE], none, before;
-  memset(&p, 0, sizeof p);
-  p.line = ((int64_t)blockIdx.x * (BESIDE_WARPS / a.chunks) + w / a.chunks) * 32 + t;
-  p.exists = p.line < a.j.outputs;
-  p.row = part * BESIDE_MINE;
   set_neutral<K>(&none);
-#pragma unroll
-  for (int i = 0; i < BESIDE_MINE; ++i) set_neutral<K>(&v[i]);
-  beside_read<A, K>(a, p, v);
+  if (PIECE) beside_read_piece(a, beside_piece_of(a), stage);
+  beside_read<A, K>(a, beside_look<PIECE>(a, p, GPURED__IN, stage), v);
 #pragma unroll
   for (int g = 0; g < 2; ++g) {
     doubling<K, E, 1>::scan(v + g * GPURED__LANES);
@@ -5977,8 +6301,36 @@ static __global__ void __launch_bounds__(BESIDE_WARPS * 32,
     for (int i = BESIDE_MINE - 1; i > 0; --i) v[i] = v[i - 1];
     v[0] = before;
   }
-  beside_write<A, K>(a, p, v);
-  if (a.exclusive && part == 0 && p.exists) beside_begin(a, p, A == GPURED__U64);
+  beside_write<A, K>(a, beside_look<PIECE>(a, p, GPURED__OUT, stage), v);
+  if (PIECE) beside_write_piece(a, beside_piece_of(a), stage);
+}
+
+/* Lines of one group, two for each thread; contiguous ones come here too, if they are shorter. */
+template <int A, int K, bool PIECE>
+static __global__ void __launch_bounds__(BESIDE_THREADS,
+                                         beside_resident(sizeof(typename scanned<A, K>::E)))
+    scan_beside_tiny(const line_scan a) {
+  typedef typename scanned<A, K>::E E;
+  extern __shared__ __align__(128) char space[];
+  const int t = (int)threadIdx.x;
+  const beside_place p[2] = {beside_find_short(a, t, 0),
+                             beside_find_short(a, t + BESIDE_THREADS, 0)};
+  E v[BESIDE_MINE], none;
+  set_neutral<K>(&none);
+  if (PIECE) beside_read_piece(a, beside_piece_of(a), space);
+  beside_read<A, K>(a, beside_look<PIECE>(a, p, GPURED__IN, space), v);
+#pragma unroll
+  for (int g = 0; g < BESIDE_MINE; g += GPURED__LANES) {
+    doubling<K, E, 1>::scan(v + g);
+#pragma unroll
+    for (int i = g; i < g + GPURED__LANES; ++i) v[i] = combined<K>(none, v[i]);
+    if (a.exclusive)
+#pragma unroll
+      for (int i = g + GPURED__LANES - 1; i > g; --i) v[i] = v[i - 1];
+  }
+  if (PIECE) __syncthreads(); /* results may be of another size than what others read there yet */
+  beside_write<A, K>(a, beside_look<PIECE>(a, p, GPURED__OUT, space), v);
+  if (PIECE) beside_write_piece(a, beside_piece_of(a), space);
 }
 
 /* ============================================================================================== */
@@ -6529,7 +6881,10 @@ static int choose_spread(rows *w, int bytes, int64_t blocks) {
 static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
   const int bytes = (int)r->j.n * size;
-  const int each = size == 1 ? bytes <= 4 : bytes <= (r->kind < K_ARG ? 16 * EACH_MOST : 352);
+  const int by_word = r->acc == GPURED__U64 && (r->kind == K_ADD || r->kind >= K_MAX);
+  const int each = size == 1 && !by_word
+                       ? bytes <= 4
+                       : bytes <= (r->kind < K_ARG || by_word ? 16 * EACH_MOST : 352);
   const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
   const int lines = (bytes + 254) / 128 * 8; /* vectors of those, wherever the row begins */
   const int shares = !each && shares_lse(r->acc, r->dtype, r->kind);
@@ -7107,59 +7462,132 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   return 1;
 }
 
+/* Of lines of n elements. */
+template <int A, int K, bool PIECE>
+static const void *beside_kernel_of_lines(int64_t n) {
+  if (n <= BESIDE_TINY) return (const void *)scan_beside_tiny<A, K, PIECE>;
+  if (n <= BESIDE_ROWS) return (const void *)scan_beside_short<A, K, PIECE>;
+  return (const void *)scan_beside<A, K, PIECE>;
+}
 template <int A, int K>
-static const void *beside_kernel_for(int is_short) {
-  return is_short ? (const void *)scan_beside_short<A, K> : (const void *)scan_beside<A, K>;
+static const void *beside_kernel_for(const line_scan *a) {
+  return a->unit ? beside_kernel_of_lines<A, K, true>(a->j.n)
+                 : beside_kernel_of_lines<A, K, false>(a->j.n);
 }
 
 template <int A>
-static const void *beside_kernel(int k, int is_short) {
-  if (k == K_MUL) return beside_kernel_for<A, K_MUL>(is_short);
-  if (k == K_MAX) return beside_kernel_for<A, K_MAX>(is_short);
-  return beside_kernel_for<A, K_ADD>(is_short);
+static const void *beside_kernel(int k, const line_scan *a) {
+  if (k == K_MUL) return beside_kernel_for<A, K_MUL>(a);
+  if (k == K_MAX) return beside_kernel_for<A, K_MAX>(a);
+  return beside_kernel_for<A, K_ADD>(a);
 }
 
-static const void *beside_kernel_of(int acc, int k, int is_short) {
-  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k, is_short);
+static const void *beside_kernel_of(int acc, int k, const line_scan *a) {
+  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k, a);
   if (acc == GPURED__F32)
-    return k == K_LSE ? beside_kernel_for<GPURED__F32, K_LSE>(is_short)
-                      : beside_kernel<GPURED__F32>(k, is_short);
-  return k == K_LSE ? beside_kernel_for<GPURED__F64, K_LSE>(is_short)
-                    : beside_kernel<GPURED__F64>(k, is_short);
+    return k == K_LSE ? beside_kernel_for<GPURED__F32, K_LSE>(a) : beside_kernel<GPURED__F32>(k, a);
+  return k == K_LSE ? beside_kernel_for<GPURED__F64, K_LSE>(a) : beside_kernel<GPURED__F64>(k, a);
 }
 
-/* Lines of which neighbours are neighbours in memory, and their own elements are not. */
-static int choose_beside(const gpured__plan *p, int kind, size_t size, scan_launch *s) {
-  line_scan *a = &s->a;
-  const int is_short = p->n <= BESIDE_ROWS;
-  int i, last = p->kept_count - 1;
-  if (a->in_stride == 1 || a->in_stride == -1 || p->n < 2) return 0;
-  for (i = 0; i <= last; ++i)
-    if (a->j.kept[i].stride[GPURED__IN] == 1 && (is_short || a->j.kept[i].n >= 16)) {
-      gpured__axis t = a->j.kept[i];
-      a->j.kept[i] = a->j.kept[last];
-      a->j.kept[last] = t;
-      break;
-    }
-  if (i > last) return 0;
-  s->kernel = beside_kernel_of(p->acc, kind, is_short);
-  s->threads = BESIDE_WARPS * 32;
-  if (is_short) {
-    a->chunks = 1 << log2_up(gpured__ceil_div(p->n, BESIDE_MINE));
-    s->blocks = gpured__ceil_div(p->outputs, BESIDE_WARPS / a->chunks * 32);
-    return 1;
+/* Are all elements one piece of memory, in both tensors, with so many lines side by side? */
+static int is_one_piece(const line_scan *a, int64_t width) {
+  const gpured__axis *outer = &a->j.kept[0];
+  const int own = width > 1; /* lines side by side have an axis */
+  int i;
+  if (a->in_stride != width || a->out_stride != width || a->j.kept_count > own + 1) return 0;
+  for (i = GPURED__IN; i <= GPURED__OUT; ++i) {
+    if (own && a->j.kept[a->j.kept_count - 1].stride[i] != 1) return 0;
+    if (a->j.kept_count > own && outer->n > 1 && outer->stride[i] != a->j.n * width) return 0;
   }
+  return 1;
+}
+
+/* Blocks with so many units of `rows` elements of `width` lines have them in shared memory, if they
+ * are one piece of memory and there is room. */
+static void choose_piece(const machine *m, const gpured__plan *p, int64_t rows, int64_t width,
+                         int64_t units, scan_launch *s) {
+  const int sizes[2] = {(int)gpured__dtype_size(p->in_dtype),
+                        (int)gpured__dtype_size(p->out_dtype)};
+  size_t bytes = 0;
+  int i;
+  if (!is_one_piece(&s->a, width)) return;
+  for (i = 0; i < 2; ++i) {
+    const int unit = (int)(rows * width) * sizes[i], vectors = unit / 16;
+    const size_t all = (size_t)units * (size_t)(unit + (unit_has_gap(unit) ? 16 : 0));
+    s->a.unit_recip[i] =
+        unit_has_gap(unit)
+            ? (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors)
+            : 0;
+    if (all > bytes) bytes = all;
+  }
+  if (s->shared + bytes > (size_t)m->shared) return;
+  s->a.unit = (int)(rows * width);
+  s->shared += bytes;
+}
+
+/* Lines side by side have so many bytes, or more, where memory is read as it lies. */
+enum { PIECE_SHORT = 64, PIECE_LONG = 32 };
+
+static void choose_beside_short(const machine *m, const gpured__plan *p, int64_t width, size_t size,
+                                scan_launch *s) {
+  line_scan *a = &s->a;
+  if (p->n > BESIDE_TINY) s->shared = 2 * GPURED__LANES * 32 * size;
+  a->chunks = p->n <= BESIDE_TINY ? 1 : 1 << log2_up(gpured__ceil_div(p->n, BESIDE_MINE));
+  a->lines = BESIDE_THREADS / a->chunks * (p->n <= BESIDE_TINY ? 2 : 1);
+  if (width * (int64_t)gpured__dtype_size(p->in_dtype) < PIECE_SHORT && width <= a->lines) {
+    int64_t units = a->lines / width;
+    if (units > 16) units -= units % 16; /* pieces begin at vectors */
+    choose_piece(m, p, p->n, width, units, s);
+    if (a->unit) a->lines = (int)(units * width);
+  }
+  s->blocks = gpured__ceil_div(p->outputs, a->lines);
+}
+
+static int choose_beside_long(const machine *m, const gpured__plan *p, int64_t width, size_t size,
+                              scan_launch *s) {
+  const int64_t in_size = (int64_t)gpured__dtype_size(p->in_dtype);
+  line_scan *a = &s->a;
   a->line_tiles = gpured__ceil_div(p->n, BESIDE_ROWS);
   set_levels(a, a->line_tiles, BESIDE_LEVELS);
   if (a->levels > BESIDE_LEVELS) return 0;
   a->lines_log2 = -1;
-  a->strips = gpured__ceil_div(a->j.kept[last].n, 32);
-  a->tiles = p->outputs / a->j.kept[last].n * a->strips * a->line_tiles;
+  a->width_log2 = width < 32 ? log2_up(width) : 5;
+  a->strips = gpured__ceil_div(width, 32);
+  a->turns = gpured__ceil_div(a->line_tiles, 32 >> a->width_log2);
   s->shared = (size_t)(2 * GPURED__LANES + BESIDE_LEVELS * (GPURED__LANES + 1)) * 32 * size;
-  s->blocks = a->tiles;
+  if (width < 32 && width * in_size < (in_size < 4 ? PIECE_SHORT : PIECE_LONG))
+    choose_piece(m, p, BESIDE_ROWS, width, 32 >> a->width_log2, s);
+  s->blocks = p->outputs / width * a->strips * a->turns;
   s->workspace =
       8 * (STATE_HEAD +
            (size_t)(a->last_at + (a->exclusive ? a->line_tiles * p->outputs : 0)) * size / 4);
+  return 1;
+}
+
+/* Lines of which neighbours are neighbours in memory, and their own elements are not; or of fewer
+ * than 16 elements and without gaps. */
+static int choose_beside(const machine *m, const gpured__plan *p, int kind, size_t size,
+                         scan_launch *s) {
+  line_scan *a = &s->a;
+  const int last = p->kept_count - 1, tiny_rows = p->n < BESIDE_TINY && is_one_piece(a, 1);
+  int64_t width = 1;
+  int i = 0;
+  if (p->n < 2) return 0;
+  if (!tiny_rows) {
+    if (a->in_stride == 1 || a->in_stride == -1) return 0;
+    while (i <= last && (a->j.kept[i].stride[GPURED__IN] != 1 || a->j.kept[i].n < 2)) ++i;
+    if (i > last) return 0;
+    const gpured__axis across = a->j.kept[i];
+    a->j.kept[i] = a->j.kept[last];
+    a->j.kept[last] = across;
+    width = across.n;
+  }
+  if (p->n <= BESIDE_ROWS)
+    choose_beside_short(m, p, width, size, s);
+  else if (!choose_beside_long(m, p, width, size, s))
+    return 0;
+  s->kernel = beside_kernel_of(p->acc, kind, a);
+  s->threads = BESIDE_THREADS;
   return 1;
 }
 
@@ -7173,7 +7601,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
-  if (choose_beside(p, kind, size, s)) return;
+  if (choose_beside(m, p, kind, size, s)) return;
   if (p->n > SCAN_CHUNK)
     choose_long_lines(m, a, (int)(16 / size));
   else
