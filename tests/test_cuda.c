@@ -370,6 +370,34 @@ static void test_device_scan_items(gpured_backend backend) {
       }
 }
 
+/* Long lines of which few lie side by side, and contiguous ones of fewer than 16 elements: pieces of
+ * memory that may begin anywhere, and tiles that share a block. */
+static void test_device_scan_few(gpured_backend backend) {
+  static const int64_t lengths[] = {300, 511, 1025, 4097, 9000, 70001},
+                       rows[] = {2, 3, 4, 7, 8, 15};
+  static const int64_t columns[] = {2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 33};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN, GPURED_LOGSUMEXP};
+  int i, j, k, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k, ++t) {
+        const int dtype = all_dtypes[(t + t / 10) % COUNT(all_dtypes)];
+        const int place = t % 3 == 0 && usual_output(ops[k], dtype) == dtype;
+        const int64_t shape[3] = {lengths[i] > 5000 ? 1 : 5, lengths[i], columns[j]};
+        if (lengths[i] > 5000 && (i + j + k) % 3) continue;
+        scan_shape_there(ops[k], dtype, 3, shape, 1, (unsigned)(t + i) % 4, t % 5, t % 3, place);
+      }
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(ops); ++k, ++t) {
+        const int64_t shape[2] = {1500 + 7 * t, rows[i]};
+        const int place = t % 3 == 0 && usual_output(ops[k], all_dtypes[j]) == all_dtypes[j];
+        scan_shape_there(ops[k], all_dtypes[j], 2, shape, 1, (unsigned)(t + i) % 4, t % 5, t % 3,
+                         place);
+      }
+}
+
 /* ---- streams and graphs ----------------------------------------------------------------------- */
 
 enum { MANY = 1 << 20, STREAMS = 2 };
@@ -945,6 +973,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
+                                {"device_scan_few", test_device_scan_few, T_CUDA},
                                 {"device_logsumexp", test_device_logsumexp, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},

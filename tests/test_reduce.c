@@ -256,19 +256,52 @@ static void test_columns(gpured_backend backend) {
       }
 }
 
+/* What is converted or turned on its way: columns of an axis in the middle and short rows, of every
+ * type, around the sizes of blocks, units and tasks. */
+static void test_tiles(gpured_backend backend) {
+  static const int64_t lengths[] = {2, 5, 15, 16, 17, 40, 63, 64, 65, 256, 257, 1024, 1025, 2100};
+  static const int64_t widths[] = {2, 7, 17, 64, 70, 130, 300};
+  static const int ops[] = {GPURED_ARGMAX,        GPURED_LOGSUMEXP, GPURED_VAR,
+                            GPURED_ARGMIN,        GPURED_STD,       GPURED_SUM,
+                            GPURED_COUNT_NONZERO, GPURED_ALL,       GPURED_MIN};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE, OR_TIES};
+  int i, j, k, t = 0;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(widths); ++j)
+      for (k = 0; k < COUNT(all_dtypes); ++k, ++t) {
+        const int64_t middle[3] = {2, lengths[i], widths[j]}, last[2] = {3 * widths[j], lengths[i]};
+        const int layout = t % 3 ? LAYOUT_C : t % 4;
+        box in, rows;
+        reduce_case c = {backend, ops[t % COUNT(ops)], NULL, 2, 0, 0, t % 2, 0, 0, LAYOUT_C, 0};
+        if (lengths[i] * widths[j] > 20000 && t % 4) continue;
+        in = box_filled(all_dtypes[k], 3, middle, layout, kinds[t % 4], (uint64_t)t);
+        rows = box_filled(all_dtypes[k], 2, last, layout, kinds[(t + 1) % 4], (uint64_t)t);
+        c.in = &in.t;
+        c.threads = 1 + t % 3;
+        check(&c);
+        c.in = &rows.t;
+        c.op = ops[(t + 3) % COUNT(ops)];
+        check(&c);
+        box_free(&in);
+        box_free(&rows);
+      }
+}
+
 /* Bytes, whose extrema and means have ways of their own: every border of a vector, of four, and of a
  * piece; ties, least and greatest values. */
 static void test_bytes(gpured_backend backend) {
-  static const int64_t lengths[] = {1,   2,   15,  16,  63,   64,   65,   127,  128,  129,  255,
-                                    256, 257, 300, 511, 1000, 4095, 4096, 4097, 8193, 70001};
-  static const int ops[] = {GPURED_MIN,  GPURED_MAX,   GPURED_ARGMIN, GPURED_ARGMAX,
-                            GPURED_MEAN, GPURED_NORM2, GPURED_ABSMAX};
+  static const int64_t lengths[] = {1,    2,    3,    5,    10,   15,   16,   63,  64,
+                                    65,   127,  128,  129,  255,  256,  257,  300, 511,
+                                    1000, 4095, 4096, 4097, 5000, 8193, 70001};
+  static const int ops[] = {GPURED_MIN,    GPURED_MAX,   GPURED_ARGMIN, GPURED_ARGMAX,
+                            GPURED_MEAN,   GPURED_NORM2, GPURED_NORM1,  GPURED_COUNT_NONZERO,
+                            GPURED_ABSMAX, GPURED_ANY,   GPURED_ALL};
   static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE, OR_TIES};
   int i, j, k;
   for (i = 0; i < COUNT(lengths); ++i)
     for (j = 0; j < COUNT(kinds); ++j)
       for (k = 0; k < 2 * COUNT(ops); ++k) {
-        const int64_t shape[2] = {1 + (i + j + k) % 3, lengths[i]};
+        const int64_t shape[2] = {lengths[i] < 20 ? 500 : 1 + (i + j + k) % 3, lengths[i]};
         box in = box_filled(k % 2 ? GPURED_I8 : GPURED_U8, 2, shape, LAYOUT_C, kinds[j],
                             7 + (uint64_t)i);
         reduce_case c = {backend, ops[k / 2], &in.t, 2, 0, 0, 0, 0, 0, LAYOUT_C, 0};
@@ -550,6 +583,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_sizes_large", test_sizes_large, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
+                                  {"reduce_tiles", test_tiles, 0},
                                   {"reduce_bytes", test_bytes, 0},
                                   {"reduce_means", test_means, 0},
                                   {"reduce_specials", test_specials, 0},
