@@ -1462,6 +1462,8 @@ typedef struct gpured__axis {
 /* What is done to an element while it is converted to the accumulator's type. BIAS maps signed
  * integers to unsigned ones in the same order, so that one comparison serves both. */
 enum { GPURED__PLAIN, GPURED__ABS, GPURED__NONZERO, GPURED__BIAS, GPURED__SQUARE };
+/* With one of those: a piece of a row, behind which lies nothing that will be needed soon. */
+enum { GPURED__SHORT_RUN = 8 };
 
 typedef struct gpured__plan {
   int op, kernel, acc, fetch, ddof;
@@ -1719,6 +1721,8 @@ enum { GPURED__DEPTH = 57 };
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };
+/* Rows that are far apart are asked for so many before their turn. */
+enum { GPURED__ROWS_AHEAD = 16 };
 
 typedef union gpured__lanes {
   float f32[GPURED__LANES];
@@ -3546,11 +3550,14 @@ GPURED__INLINE void GPURED__N(arg_step)(int kernel, GPURED__V v, GPURED__U numbe
 
 GPURED__INLINE void GPURED__N(unit_best)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
                                          int part, GPURED__T *value, GPURED__T *index) {
-  GPURED__V best = GPURED__N(load_columns)(x, part);
+  GPURED__V best = GPURED__N(load_columns)(x, part), v;
   GPURED__UV at = GPURED__N(as_u)(GPURED__N(splat)(0));
   int64_t r;
-  for (r = 1; r < n; ++r) GPURED__N(arg_step)
-  (kernel, GPURED__N(load_columns)(x + r * stride, part), (GPURED__U)r, &best, &at);
+  for (r = 1; r < n; ++r) {
+    GPURED__PREFETCH(x + (r + GPURED__ROWS_AHEAD) * stride);
+    v = GPURED__N(load_columns)(x + r * stride, part);
+    GPURED__N(arg_step)(kernel, v, (GPURED__U)r, &best, &at);
+  }
   GPURED__N(store)(value, best);
   memcpy(index, &at, sizeof at);
 }
@@ -3563,6 +3570,7 @@ GPURED__INLINE GPURED__V GPURED__N(unit_most)(const GPURED__T *x, int64_t stride
   GPURED__V m = start, s = start, v;
   int64_t r;
   for (r = 1; r < n; ++r) {
+    GPURED__PREFETCH(x + (r + GPURED__ROWS_AHEAD) * stride);
     v = GPURED__N(load_columns)(x + r * stride, part);
     m = GPURED__N(max_plain)(m, v);
     s = s + v;
@@ -3582,6 +3590,7 @@ GPURED__INLINE void GPURED__N(unit_rows)(int what, GPURED__V *acc, const GPURED_
   GPURED__V v[GPURED__LANES];
   int l;
   for (l = 0; l < rows; ++l) {
+    if (what == GPURED__N(OF_X)) GPURED__PREFETCH(x + (l + GPURED__ROWS_AHEAD) * stride);
     v[l] = GPURED__N(load_columns)(x + l * stride, part);
     if (what != GPURED__N(OF_X)) v[l] = v[l] - m;
   }
@@ -5349,11 +5358,11 @@ GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const v
 #if GPURED__FLOAT && GPURED__WIDTH != 0
 /* Contiguous 16-bit floats, a vector at a time; returns how many were converted. */
 GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, int half,
-                                           int64_t n) {
+                                           int64_t ahead, int64_t n) {
   int64_t i = 0;
 #if GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 64
   for (; i + 16 <= n; i += 16) {
-    GPURED__PREFETCH((const char *)src + 2 * i + GPURED__FAR_AHEAD);
+    GPURED__PREFETCH((const char *)src + 2 * i + ahead);
     const __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
     _mm512_storeu_ps(dst + i,
                      half ? _mm512_cvtph_ps(h)
@@ -5367,27 +5376,27 @@ GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, 
                           : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)));
   }
 #endif
-  (void)dst, (void)src, (void)half, (void)n;
+  (void)dst, (void)src, (void)half, (void)ahead, (void)n;
   return i;
 }
 #endif
 
 #if GPURED__WIDTH != 0 && GPURED__FLOAT
 /* Contiguous elements of another type, a vector at a time. */
-#define GPURED__WIDEN(TYPE)                                                                   \
-  do {                                                                                        \
-    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE))));               \
-    for (; done + GPURED__W <= n; done += GPURED__W) {                                        \
-      narrow v;                                                                               \
-      memcpy(&v, (const TYPE *)src + done, sizeof v);                                         \
-      GPURED__PREFETCH((const char *)src + done * (int64_t)sizeof(TYPE) + GPURED__FAR_AHEAD); \
-      GPURED__N(store)(dst + done, __builtin_convertvector(v, GPURED__V));                    \
-    }                                                                                         \
+#define GPURED__WIDEN(TYPE)                                                       \
+  do {                                                                            \
+    typedef TYPE narrow __attribute__((vector_size(GPURED__W * sizeof(TYPE))));   \
+    for (; done + GPURED__W <= n; done += GPURED__W) {                            \
+      narrow v;                                                                   \
+      memcpy(&v, (const TYPE *)src + done, sizeof v);                             \
+      GPURED__PREFETCH((const char *)src + done * (int64_t)sizeof(TYPE) + ahead); \
+      GPURED__N(store)(dst + done, __builtin_convertvector(v, GPURED__V));        \
+    }                                                                             \
   } while (0)
 
 /* What vectors can do of fetch: contiguous elements. Returns how many it did. */
 GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
-                                              int how, int64_t n) {
+                                              int how, int64_t ahead, int64_t n) {
   int64_t done = 0;
   (void)how;
   switch (dtype) {
@@ -5410,9 +5419,9 @@ GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, i
       break;
 #endif
     case GPURED_F16:
-      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 1, n);
+      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 1, ahead, n);
     case GPURED_BF16:
-      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 0, n);
+      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 0, ahead, n);
     default:
       break;
   }
@@ -5463,12 +5472,13 @@ GPURED__INLINE GPURED__V GPURED__N(widen)(const char *src, int bytes, int is_sig
 
 /* The loop of fetch_vectors, made for each size. */
 GPURED__INLINE int64_t GPURED__N(fetch_size)(GPURED__T *dst, const char *src, int bytes,
-                                             int is_signed, int how, int drop, int64_t n) {
+                                             int is_signed, int how, int drop, int64_t ahead,
+                                             int64_t n) {
   const GPURED__V one = GPURED__N(splat)(1), top = GPURED__N(splat)((uint64_t)1 << 63);
   GPURED__V v;
   int64_t done = 0;
   for (; done + GPURED__W <= n; done += GPURED__W) {
-    GPURED__PREFETCH(src + done * bytes + GPURED__FAR_AHEAD);
+    GPURED__PREFETCH(src + done * bytes + ahead);
     v = GPURED__N(widen)(src + done * bytes, bytes, is_signed);
     if (how == GPURED__NONZERO) v = (GPURED__V)((v << drop) != 0) & one;
     if (how == GPURED__BIAS) v = v ^ top;
@@ -5481,25 +5491,25 @@ GPURED__INLINE int64_t GPURED__N(fetch_size)(GPURED__T *dst, const char *src, in
 /* What vectors can do of fetch: contiguous elements. Returns how many it did. A float comes here to
  * be tested for zero, which its sign does not tell. */
 GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
-                                              int how, int64_t n) {
+                                              int how, int64_t ahead, int64_t n) {
   const int bytes = (int)gpured__dtype_size(dtype), sign = gpured__is_signed(dtype);
   const int drop = gpured__is_float(dtype) ? 65 - 8 * bytes : 0;
   const char *p = (const char *)src;
   switch (sign ? -bytes : bytes) {
     case 1:
-      return GPURED__N(fetch_size)(dst, p, 1, 0, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 1, 0, how, drop, ahead, n);
     case -1:
-      return GPURED__N(fetch_size)(dst, p, 1, 1, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 1, 1, how, drop, ahead, n);
     case 2:
-      return GPURED__N(fetch_size)(dst, p, 2, 0, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 2, 0, how, drop, ahead, n);
     case 4:
-      return GPURED__N(fetch_size)(dst, p, 4, 0, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 4, 0, how, drop, ahead, n);
     case -4:
-      return GPURED__N(fetch_size)(dst, p, 4, 1, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 4, 1, how, drop, ahead, n);
     case 8:
-      return GPURED__N(fetch_size)(dst, p, 8, 0, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 8, 0, how, drop, ahead, n);
     default:
-      return GPURED__N(fetch_size)(dst, p, 8, 1, how, drop, n);
+      return GPURED__N(fetch_size)(dst, p, 8, 1, how, drop, ahead, n);
   }
 }
 #endif
@@ -5511,8 +5521,12 @@ GPURED__FUNC void GPURED__N(fetch)(void *out, const void *src, int32_t dtype, in
   GPURED__T *dst = (GPURED__T *)out;
   int64_t i;
 #if GPURED__WIDTH != 0
+  const int64_t ahead = how & GPURED__SHORT_RUN ? 0 : GPURED__FAR_AHEAD;
+#endif
+  how &= GPURED__SHORT_RUN - 1;
+#if GPURED__WIDTH != 0
   if (stride == 1) {
-    i = GPURED__N(fetch_vectors)(dst, src, dtype, how, n);
+    i = GPURED__N(fetch_vectors)(dst, src, dtype, how, ahead, n);
     src = (const char *)src + i * (int64_t)gpured__dtype_size(dtype);
     dst += i;
     n -= i;
@@ -6035,11 +6049,9 @@ GPURED__FUNC void gpured__release(const gpured_options *o, gpured__memory *m) {
 enum { GPURED__CHUNK = 1024, GPURED__STRIP = 16, GPURED__MAX_NODES = 256, GPURED__ROWS = 1024 };
 enum { GPURED__PIECE = 64, GPURED__SHORT_STRIP = 1024, GPURED__WIDE_STRIP = 4096 };
 enum { GPURED__SLOT_BYTES = 160 * 1024, GPURED__WIDE_BYTES = 2048 * 1024 };
-enum { GPURED__CONVERTED = 32 * 1024 }; /* bytes of a task's buffer for rows of another type */
-enum {
-  GPURED__UNITS = 256,
-  GPURED__UNIT_TILE = 128 * 1024
-}; /* columns of a unit's task, its tile */
+enum { GPURED__CONVERTED = 32 * 1024 };  /* bytes of a task's buffer for rows of another type */
+enum { GPURED__UNITS = 256 };            /* columns of a unit's task, at most */
+enum { GPURED__UNIT_TILE = 128 * 1024 }; /* bytes of its tile */
 
 typedef struct gpured__reduce_job {
   const gpured__plan *p;
@@ -6155,6 +6167,25 @@ GPURED__FUNC void gpured__feed_line(const gpured__plan *p, const gpured__kernels
   }
 }
 
+/* Rows of n contiguous elements, `pitch` apart, to rows of the accumulator's type that follow each
+ * other. */
+GPURED__FUNC void gpured__fetch_rows(const gpured__plan *p, const gpured__kernels *k,
+                                     const char *base, int64_t pitch, int64_t rows, int64_t n,
+                                     void *dst) {
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
+  int64_t r, at;
+  if (pitch == n || rows == 1) {
+    k->fetch(dst, base, p->in_dtype, 1, rows * n, p->fetch);
+    return;
+  }
+  for (r = 0; r < rows; ++r, base += pitch * size) {
+    for (at = 0; at < n * size; at += 64)
+      GPURED__PREFETCH(base + GPURED__ROWS_AHEAD * pitch * size + at);
+    k->fetch((char *)dst + r * n * (int64_t)k->size, base, p->in_dtype, 1, n,
+             p->fetch | GPURED__SHORT_RUN);
+  }
+}
+
 /* The row that the units of an index have found for column c. */
 GPURED__INLINE int64_t gpured__unit_index(const gpured__kernels *k, const void *second, int64_t c) {
   uint32_t narrow;
@@ -6184,7 +6215,8 @@ GPURED__FUNC void gpured__feed_units(const gpured__plan *p, const gpured__kernel
   memset(&node, 0, sizeof node);
   for (base += start * stride * size; start < end; start += len, base += len * stride * size) {
     len = gpured__min_i64(GPURED__WIDE_BLOCK, end - start);
-    for (i = 0; !direct && i < len; ++i)
+    if (!direct && across == 1) gpured__fetch_rows(p, k, base, stride, len, count, rows);
+    for (i = 0; across != 1 && i < len; ++i)
       k->fetch((char *)rows + i * count * (int64_t)ksize, base + i * stride * size, p->in_dtype,
                across, count, p->fetch);
     if (direct)
@@ -6398,21 +6430,6 @@ GPURED__INLINE int64_t gpured__strip_place(const gpured__reduce_job *job, int64_
   return (job->strips == 1 ? index : index / job->strips) * width + at;
 }
 
-/* Rows of n contiguous elements, `pitch` apart, to rows of the accumulator's type that follow each
- * other. */
-GPURED__FUNC void gpured__fetch_rows(const gpured__plan *p, const gpured__kernels *k,
-                                     const char *base, int64_t pitch, int64_t rows, int64_t n,
-                                     void *dst) {
-  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype);
-  int64_t r;
-  if (pitch == n || rows == 1) {
-    k->fetch(dst, base, p->in_dtype, 1, rows * n, p->fetch);
-    return;
-  }
-  for (r = 0; r < rows; ++r, base += pitch * size)
-    k->fetch((char *)dst + r * n * (int64_t)k->size, base, p->in_dtype, 1, n, p->fetch);
-}
-
 /* ---- Rows: whole sequences, a few hundred in a task ---- */
 
 /* Rows of another type, as many at a time as the buffer holds. */
@@ -6605,6 +6622,8 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype),
                 stride = p->line[0].stride[GPURED__IN];
   const int64_t across = p->kept[p->kept_count - 1].stride[GPURED__IN], ksize = (int64_t)k->size;
+  const int64_t fits = GPURED__CONVERTED / ksize / count; /* whole rows of lanes at a time */
+  const int64_t piece = gpured__min_i64(GPURED__PIECE, fits - fits % GPURED__LANES);
   const char *base =
       (const char *)p->in +
       (gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) + start * stride) * size;
@@ -6621,7 +6640,7 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
     k->columns(p->kernel, &st, base, stride, w, end - start);
   } else {
     for (; start < end; start += len, base += len * stride * size) {
-      len = gpured__min_i64(GPURED__PIECE, end - start);
+      len = gpured__min_i64(piece, end - start);
       if (across == 1)
         gpured__fetch_rows(p, k, base, stride, len, count, rows);
       else
@@ -6684,7 +6703,8 @@ GPURED__INLINE int gpured__wants_columns(const gpured__plan *p, const gpured__re
 GPURED__FUNC int64_t gpured__choose_columns(const gpured__plan *p, gpured__reduce_job *job,
                                             int threads, int64_t room) {
   const int64_t width = p->kept[p->kept_count - 1].n, size = (int64_t)job->k->size,
-                blocks = gpured__ceil_div(p->n, GPURED__BLOCK);
+                blocks = gpured__ceil_div(p->n, GPURED__BLOCK),
+                in_size = (int64_t)gpured__dtype_size(p->in_dtype);
   int64_t strips, columns = gpured__min_i64(width, GPURED__WIDE_STRIP), wanted, length = 1;
   job->segments = 1;
   job->segment_size = p->n;
@@ -6694,8 +6714,8 @@ GPURED__FUNC int64_t gpured__choose_columns(const gpured__plan *p, gpured__reduc
     columns /= 2;
   if (p->kept[p->kept_count - 1].stride[GPURED__IN] != 1)
     columns = GPURED__STRIP;
-  else if (!gpured__is_native(p))
-    columns = gpured__min_i64(columns, GPURED__CONVERTED / GPURED__PIECE / size);
+  else if (!gpured__is_native(p)) /* 256 bytes of a row at least, and 16 rows */
+    columns = gpured__min_i64(columns, in_size < 4 ? 256 / in_size : 64);
   job->strip = (int)gpured__min_i64(width, columns);
   job->strips = gpured__ceil_div(width, job->strip);
   strips = p->outputs / width * job->strips;
