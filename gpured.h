@@ -6198,8 +6198,7 @@ GPURED__INLINE int64_t gpured__unit_index(const gpured__kernels *k, const void *
   return (int64_t)wide;
 }
 
-/* Rows [start, start + n) of `count` neighbouring sequences along one axis, unit by unit, into as many
- * states. */
+/* Elements [start, end) of `count` neighbouring sequences, unit by unit, into as many states. */
 GPURED__FUNC void gpured__feed_units(const gpured__plan *p, const gpured__kernels *k,
                                      const char *base, int count, int64_t start, int64_t end,
                                      gpured__state *st) {
