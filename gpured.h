@@ -6206,7 +6206,7 @@ GPURED__FUNC void gpured__feed_units(const gpured__plan *p, const gpured__kernel
                 across = p->kept[p->kept_count - 1].stride[GPURED__IN],
                 stride = p->line[0].stride[GPURED__IN];
   const size_t ksize = k->size;
-  double rows[GPURED__WIDE_BLOCK * GPURED__STRIP], first[GPURED__STRIP], second[GPURED__STRIP];
+  double rows[(int)GPURED__WIDE_BLOCK * GPURED__STRIP], first[GPURED__STRIP], second[GPURED__STRIP];
   const int direct = gpured__is_native(p) && across == 1;
   gpured__node node;
   int64_t len, i;
@@ -6515,9 +6515,8 @@ GPURED__INLINE int gpured__wants_few(const gpured__plan *p) {
 
 GPURED__FUNC void gpured__run_few(const gpured__plan *p, gpured__reduce_job *job, int threads) {
   const int64_t width = p->kept[p->kept_count - 1].n;
-  const int64_t most = gpured__is_native(p)
-                           ? GPURED__SHORT_STRIP
-                           : GPURED__CONVERTED / GPURED__LANES / (int64_t)job->k->size;
+  const int64_t converted = GPURED__CONVERTED / (int64_t)job->k->size / GPURED__LANES;
+  const int64_t most = gpured__is_native(p) ? (int64_t)GPURED__SHORT_STRIP : converted;
   job->strip = (int)gpured__min_i64(width, most);
   job->strips = gpured__ceil_div(width, job->strip);
   gpured__parallel_for(threads, p->outputs / width * job->strips, gpured__few_task, job);
@@ -6604,7 +6603,7 @@ GPURED__INLINE int gpured__wants_units(const gpured__plan *p, const gpured__redu
 
 GPURED__FUNC void gpured__run_units(const gpured__plan *p, gpured__reduce_job *job, int threads) {
   const int64_t width = p->kept[p->kept_count - 1].n, size = (int64_t)job->k->size;
-  const int64_t room = gpured__is_contiguous(p) ? GPURED__CONVERTED : GPURED__UNIT_TILE;
+  const int64_t room = gpured__is_contiguous(p) ? (int)GPURED__CONVERTED : (int)GPURED__UNIT_TILE;
   const int64_t most = gpured__min_i64(GPURED__UNITS, room / size / p->n);
   job->strip = (int)gpured__min_i64(width, most);
   job->strips = gpured__ceil_div(width, job->strip);
