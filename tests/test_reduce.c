@@ -270,12 +270,12 @@ static void test_tiles(gpured_backend backend) {
     for (j = 0; j < COUNT(widths); ++j)
       for (k = 0; k < COUNT(all_dtypes); ++k, ++t) {
         const int64_t middle[3] = {2, lengths[i], widths[j]}, last[2] = {3 * widths[j], lengths[i]};
-        const int layout = t % 3 ? LAYOUT_C : t % 4;
+        const layout how = t % 3 ? LAYOUT_C : (layout)(t % 4);
         box in, rows;
         reduce_case c = {backend, ops[t % COUNT(ops)], NULL, 2, 0, 0, t % 2, 0, 0, LAYOUT_C, 0};
         if (lengths[i] * widths[j] > 20000 && t % 4) continue;
-        in = box_filled(all_dtypes[k], 3, middle, layout, kinds[t % 4], (uint64_t)t);
-        rows = box_filled(all_dtypes[k], 2, last, layout, kinds[(t + 1) % 4], (uint64_t)t);
+        in = box_filled(all_dtypes[k], 3, middle, how, kinds[t % 4], (uint64_t)t);
+        rows = box_filled(all_dtypes[k], 2, last, how, kinds[(t + 1) % 4], (uint64_t)t);
         c.in = &in.t;
         c.threads = 1 + t % 3;
         check(&c);
