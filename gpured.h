@@ -2389,6 +2389,16 @@ GPURED__INLINE GPURED__V GPURED__N(abs)(GPURED__V v) {
   return GPURED__N(as_v)(GPURED__N(as_u)(v) & ~GPURED__CONST_U(GPURED__SIGN));
 }
 
+/* Scalars by their bits: under -fno-honor-nans clang takes the result of `c ? x : y` for a number,
+ * whatever the pragma at the head says. */
+GPURED__INLINE GPURED__N(mask) GPURED__N(isnan)(GPURED__V v) {
+#if GPURED__WIDTH == 0
+  return GPURED__S(isnan)(v);
+#else
+  return v != v;
+#endif
+}
+
 /* v where neither a nor b is NaN, the NaN that is stored elsewhere. */
 GPURED__INLINE GPURED__V GPURED__N(if_number)(GPURED__V a, GPURED__V b, GPURED__V v) {
   const GPURED__V nan = GPURED__N(splat)(GPURED__S(quiet_nan)());
@@ -2405,12 +2415,11 @@ GPURED__INLINE GPURED__V GPURED__N(if_number)(GPURED__V a, GPURED__V b, GPURED__
   return (GPURED__V)_mm256_blendv_pd((__m256d)v, (__m256d)nan,
                                      _mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_UNORD_Q));
 #else
-  return GPURED__N(select)((a == a) & (b == b), v, nan);
+  return GPURED__N(select)(GPURED__N(isnan)(a) | GPURED__N(isnan)(b), nan, v);
 #endif
 }
 
 GPURED__INLINE GPURED__V GPURED__N(canonical)(GPURED__V v) { return GPURED__N(if_number)(v, v, v); }
-GPURED__INLINE GPURED__N(mask) GPURED__N(isnan)(GPURED__V v) { return v != v; }
 
 /* The larger and the smaller of two, where neither is NaN and they are not two zeros: what the
  * hardware does in one step. */
@@ -3542,7 +3551,7 @@ GPURED__INLINE void GPURED__N(arg_step)(int kernel, GPURED__V v, GPURED__U numbe
   const GPURED__UV row = GPURED__N(row_number)(number);
   GPURED__N(mask) better = kernel == GPURED__ARG_MAX ? v > *best : v < *best;
 #if GPURED__FLOAT
-  better = (better | (v != v)) & (*best == *best);
+  better = (better | GPURED__N(isnan)(v)) & ~GPURED__N(isnan)(*best);
 #endif
   *at = GPURED__N(as_u)(GPURED__N(select)(better, GPURED__N(as_v)(row), GPURED__N(as_v)(*at)));
   *best = GPURED__N(select)(better, v, *best);
@@ -5045,7 +5054,7 @@ GPURED__INLINE void GPURED__N(merge_columns)(GPURED__T *m1, GPURED__T *s1, const
     const GPURED__V d = GPURED__N(select)(a > b, b - a, GPURED__N(select)(a < b, a - b, zero)),
                     e = GPURED__N(exp)(d);
     GPURED__V s = GPURED__N(select)(a < b, GPURED__N(fma)(sa, e, sb), GPURED__N(fma)(sb, e, sa));
-    s = GPURED__N(select)(m == m, s, GPURED__N(splat)(1));
+    s = GPURED__N(select)(GPURED__N(isnan)(m), GPURED__N(splat)(1), s);
     GPURED__N(store)(m1 + i, m);
     GPURED__N(store)(s1 + i, s);
   }
