@@ -814,13 +814,32 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 
 #if defined(__GNUC__) || defined(__clang__)
 #define GPURED__GNU 1
-#define GPURED__INLINE static inline __attribute__((always_inline, unused))
+#define GPURED__INLINE static inline GPURED__FORCED __attribute__((unused))
 #define GPURED__FUNC static __attribute__((noinline, unused))
 #else
 #define GPURED__GNU 0
 #define GPURED__INLINE static inline
 #define GPURED__FUNC static
 #endif
+
+/* A kernel is fast once all that it calls has become one function. Without optimization, and under a
+ * sanitizer, that would only make the functions large: a minute or four to compile in place of
+ * seconds, and gigabytes. */
+#if defined(__has_feature)
+#define GPURED__HAS_FEATURE(name) __has_feature(name)
+#else
+#define GPURED__HAS_FEATURE(name) 0
+#endif
+#if !GPURED__GNU || !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__) || GPURED__HAS_FEATURE(address_sanitizer) ||  \
+    GPURED__HAS_FEATURE(thread_sanitizer) || GPURED__HAS_FEATURE(memory_sanitizer)
+#define GPURED__FORCES 0
+#define GPURED__FORCE
+#else
+#define GPURED__FORCES 1
+#define GPURED__FORCE __attribute__((always_inline))
+#endif
+#define GPURED__FORCED GPURED__FORCE
 
 /* The CUDA unit includes sections 4 to 9 alone and sets these two, so that the device compiles the
  * same scalars and the same constants. */
@@ -2120,8 +2139,16 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #endif
 #define GPURED__FLOAT (GPURED__PASS == 32 || GPURED__PASS == 64)
 
+/* On x86 scalars serve comparisons, and SSE2 processors from before 2013: there the compiler decides
+ * what to inline. That is as fast on the whole, and a quarter of the time to compile the header. */
+#define GPURED__SPARING (!GPURED__FORCES || (GPURED__X86 && GPURED__WIDTH <= 16))
+#if GPURED__SPARING
+#undef GPURED__FORCED
+#define GPURED__FORCED
+#endif
+
 /* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. */
-#if GPURED__WIDTH == 0 || (GPURED__X86 && GPURED__WIDTH == 16)
+#if GPURED__WIDTH == 0 || GPURED__SPARING
 #define GPURED__UNROLL
 #elif defined(__clang__)
 #define GPURED__UNROLL _Pragma("clang loop unroll(full)")
@@ -2130,7 +2157,7 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #endif
 
 /* Some of it, for loops that only go through memory. */
-#if GPURED__WIDTH == 0 || (GPURED__X86 && GPURED__WIDTH == 16)
+#if GPURED__WIDTH == 0 || GPURED__SPARING
 #define GPURED__UNROLL_4
 #elif defined(__clang__)
 #define GPURED__UNROLL_4 _Pragma("clang loop unroll_count(4)")
@@ -2572,14 +2599,13 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 
 /*
  * Calls an inlined function with the number of a folding kernel as a constant, so that each gets a
- * copy made for it. On x86, scalars (which only serve comparisons) and SSE2 (processors from before
- * 2013) share one copy, because the copies are most of what makes the header slow to compile.
+ * copy made for it; all share one where code is spared.
  */
 #define GPURED__CASE(number, function, ...) \
   case number:                              \
     function(number, __VA_ARGS__);          \
     break
-#if GPURED__X86 && GPURED__WIDTH <= 16
+#if GPURED__SPARING
 #define GPURED__WITH_KERNEL(kernel, function, ...) function(kernel, __VA_ARGS__);
 #elif GPURED__FLOAT
 #define GPURED__WITH_KERNEL(kernel, function, ...)           \
@@ -3437,10 +3463,11 @@ GPURED__INLINE void GPURED__N(join_streams)(int kernel, int start, GPURED__T *ac
 
 GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GPURED__T *b,
                                               int64_t n) {
+  const int64_t whole = n - n % GPURED__W;
   int64_t i;
-  for (i = 0; i + GPURED__W <= n; i += GPURED__W) GPURED__N(store)
+  for (i = 0; i < whole; i += GPURED__W) GPURED__N(store)
   (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
-  for (; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
+  for (i = whole; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
 }
 
 /* Where the lanes of the next block grow: slot 0, or the spare one while slot 0 is taken. */
@@ -4681,7 +4708,7 @@ GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x,
 }
 
 /* A copy for each operation, where vectors make it faster. */
-#if GPURED__PASS < 100 && GPURED__WIDTH > (GPURED__X86 ? 16 : 0)
+#if GPURED__PASS < 100 && GPURED__WIDTH > 0 && !GPURED__SPARING
 #define GPURED__WITH_SCAN(kernel, function, ...)      \
   switch (kernel) {                                   \
     GPURED__CASE(GPURED__MUL, function, __VA_ARGS__); \
@@ -5786,6 +5813,9 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
                                                              sizeof(GPURED__N(carry))};
 
 #undef GPURED__PASS
+#undef GPURED__FORCED
+#define GPURED__FORCED GPURED__FORCE
+#undef GPURED__SPARING
 #undef GPURED__T
 #undef GPURED__I
 #undef GPURED__U
