@@ -822,8 +822,8 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED__FUNC static
 #endif
 
-/* A kernel is fast once all that it calls has become one function. Without optimization, and under a
- * sanitizer, that would only make the functions large: a minute or four to compile in place of
+/* A kernel is fast once all that it calls has become one function. Without optimization, and under
+ * a sanitizer, that would only make the functions large: a minute or four to compile in place of
  * seconds, and gigabytes. */
 #if defined(__has_feature)
 #define GPURED__HAS_FEATURE(name) __has_feature(name)
@@ -1156,9 +1156,9 @@ GPURED__FUNC gpured_status gpured__extent(const gpured_tensor *t, gpured__span *
   return GPURED_OK;
 }
 
-/* Nothing is stepped to along an axis of one element, nor along any of an empty tensor: such strides
- * may be any number, and so may the extents beside one of 0. Returns t, or a copy whose strides can
- * be multiplied. */
+/* Nothing is stepped to along an axis of one element, nor along any of an empty tensor: such
+ * strides may be any number, and so may the extents beside one of 0. Returns t, or a copy whose
+ * strides can be multiplied. */
 GPURED__FUNC const gpured_tensor *gpured__settle(const gpured_tensor *t, gpured_tensor *copy) {
   int i, wild = 0, empty = 0;
   for (i = 0; i < t->ndim; ++i) {
@@ -2139,8 +2139,8 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #endif
 #define GPURED__FLOAT (GPURED__PASS == 32 || GPURED__PASS == 64)
 
-/* On x86 scalars serve comparisons, and SSE2 processors from before 2013: there the compiler decides
- * what to inline. That is as fast on the whole, and a quarter of the time to compile the header. */
+/* On x86 scalars serve comparisons, and SSE2 processors from before 2013: there the compiler
+ * decides what to inline. That is as fast on the whole, and the header compiles sooner. */
 #define GPURED__SPARING (!GPURED__FORCES || (GPURED__X86 && GPURED__WIDTH <= 16))
 #if GPURED__SPARING
 #undef GPURED__FORCED
@@ -2318,8 +2318,18 @@ GPURED__INLINE GPURED__V GPURED__N(fma)(GPURED__V a, GPURED__V b, GPURED__V c) {
 }
 
 /* Of two vectors that hold groups of `group` elements: the first and the second halves of all
- * groups. Index lists are constants, as the compilers ask. */
-#if GPURED__WIDTH != 0
+ * groups. `zip` undoes it for groups of 2. Index lists are constants, as the compilers ask. */
+#if GPURED__WIDTH == 0
+GPURED__INLINE void GPURED__N(halves)(int group, GPURED__V a, GPURED__V b, GPURED__V *low,
+                                      GPURED__V *high) {
+  (void)group;
+  *low = a, *high = b;
+}
+
+GPURED__INLINE void GPURED__N(zip)(GPURED__V low, GPURED__V high, GPURED__V *a, GPURED__V *b) {
+  *a = low, *b = high;
+}
+#else
 #if defined(__clang__) || __GNUC__ >= 12
 #define GPURED__SHUFFLE(out, a, b, ...) out = __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -2386,6 +2396,22 @@ GPURED__INLINE void GPURED__N(halves)(int group, GPURED__V a, GPURED__V b, GPURE
       GPURED__SHUFFLE(*high, a, b, 1, 3);
       break;
   }
+#endif
+}
+
+GPURED__INLINE void GPURED__N(zip)(GPURED__V low, GPURED__V high, GPURED__V *a, GPURED__V *b) {
+#if GPURED__WIDTH / GPURED__ESIZE == 16
+  GPURED__SHUFFLE(*a, low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  GPURED__SHUFFLE(*b, low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif GPURED__WIDTH / GPURED__ESIZE == 8
+  GPURED__SHUFFLE(*a, low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+  GPURED__SHUFFLE(*b, low, high, 4, 12, 5, 13, 6, 14, 7, 15);
+#elif GPURED__WIDTH / GPURED__ESIZE == 4
+  GPURED__SHUFFLE(*a, low, high, 0, 4, 1, 5);
+  GPURED__SHUFFLE(*b, low, high, 2, 6, 3, 7);
+#else
+  GPURED__SHUFFLE(*a, low, high, 0, 2);
+  GPURED__SHUFFLE(*b, low, high, 1, 3);
 #endif
 }
 #endif
@@ -2978,6 +3004,25 @@ GPURED__FUNC void GPURED__N(merge_pair)(GPURED__T *m1, GPURED__T *s1, GPURED__T 
   *m1 = *m1 > m2 ? *m1 : m2;
 }
 
+/* The merge of vectors of pairs, the first the earlier. Where the difference is NaN, the two are
+ * the same infinity or a NaN is among them. */
+GPURED__INLINE void GPURED__N(merge_vectors)(GPURED__V *m1, GPURED__V *s1, GPURED__V m2,
+                                             GPURED__V s2) {
+  const GPURED__V a = *m1, m = GPURED__N(max)(a, m2), zero = GPURED__N(splat)(0);
+  const GPURED__N(mask) first_less = a < m2;
+  const GPURED__V d = GPURED__N(select)(a == m2, zero, zero - GPURED__N(abs)(a - m2)),
+                  large = GPURED__N(select)(first_less, s2, *s1),
+                  small = GPURED__N(select)(first_less, *s1, s2);
+  const GPURED__V s = GPURED__N(fma)(small, GPURED__N(exp)(d), large);
+  *s1 = GPURED__N(select)(GPURED__N(isnan)(m), GPURED__N(splat)(1), s);
+  *m1 = m;
+}
+
+/* What pairs stand for; m where it is not finite. */
+GPURED__INLINE GPURED__V GPURED__N(pair_value)(GPURED__V m, GPURED__V s) {
+  return GPURED__N(select)(m - m == GPURED__N(splat)(0), m + GPURED__N(log_all)(s), m);
+}
+
 /* Chan's update, section 5. lanes[0] is the mean, lanes[1] the sum of squared deviations. */
 GPURED__FUNC void GPURED__N(merge_moments)(gpured__node *a, const gpured__node *b) {
   GPURED__T *x = a->v.GPURED__TN;
@@ -3332,8 +3377,7 @@ GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int6
     }
     for (; i < GPURED__W; ++i) v[i] = v[0];
     m = GPURED__N(load)(most);
-    y = m + GPURED__N(log_all)(GPURED__N(fold_across)(GPURED__ADD, v, GPURED__W));
-    y = GPURED__N(select)(m - m == zero, y, m); /* m where it is not finite */
+    y = GPURED__N(pair_value)(m, GPURED__N(fold_across)(GPURED__ADD, v, GPURED__W));
     GPURED__N(store_part)(out + r, count, y);
   }
 }
@@ -3702,7 +3746,6 @@ GPURED__FUNC void GPURED__N(units)(int kernel, const void *data, int64_t stride,
 GPURED__FUNC void GPURED__N(unit_results)(int op, int64_t columns, int64_t n, int ddof, void *first,
                                           const void *second) {
 #if GPURED__FLOAT
-  const GPURED__V zero = GPURED__N(splat)(0);
   const GPURED__V count = GPURED__N(splat)((GPURED__T)(n > ddof ? n - ddof : 0));
   GPURED__T *a = (GPURED__T *)first;
   const GPURED__T *b = (const GPURED__T *)second;
@@ -3712,7 +3755,7 @@ GPURED__FUNC void GPURED__N(unit_results)(int op, int64_t columns, int64_t n, in
     m = GPURED__N(load)(a + c);
     y = GPURED__N(load)(b + c);
     if (op == GPURED_LOGSUMEXP)
-      y = GPURED__N(select)(m - m == zero, m + GPURED__N(log_all)(y), m);
+      y = GPURED__N(pair_value)(m, y);
     else
       y = y / count;
     GPURED__N(store)(a + c, GPURED__N(canonical)(y));
@@ -4230,6 +4273,8 @@ typedef struct GPURED__N(scan_block) {
   GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e[GPURED__LANES + 1];
 } GPURED__N(scan_block);
 
+enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
+
 #if GPURED__PASS < 100
 /* Elements of a row of 16 one further up by `by`, `before` coming in from below. */
 GPURED__INLINE GPURED__V GPURED__N(shifted)(int by, GPURED__V before, GPURED__V v) {
@@ -4354,6 +4399,164 @@ GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, co
       GPURED__N(store)(y + i * GPURED__W, r);
   }
 }
+
+/* Asks for what lies so many bytes beyond a row. Also where it will be stored: stores leave in
+ * order, and one that waits for its line holds up those behind it (in the second cache of some
+ * processors for half of the time). */
+GPURED__INLINE void GPURED__N(ask_beyond)(const GPURED__T *row, uintptr_t bytes) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__LANES; i += GPURED__N(line))
+    GPURED__PREFETCH((const void *)((uintptr_t)(row + i) + bytes));
+}
+
+/* Whole groups: the scan of each, and the value of `e` before each. */
+GPURED__INLINE void GPURED__N(scan_each)(int kernel, const GPURED__T *x, int64_t groups,
+                                         GPURED__T *h) {
+  int64_t g;
+  GPURED__UNROLL_4
+  for (g = 0; g < groups; ++g)
+    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, h + g * GPURED__LANES);
+}
+
+GPURED__INLINE void GPURED__N(join_each)(int kernel, const GPURED__T *e, const GPURED__T *h,
+                                         int64_t groups, GPURED__T *y) {
+  int64_t g;
+  GPURED__UNROLL_4
+  for (g = 0; g < groups; ++g, h += GPURED__LANES, y += GPURED__LANES) {
+    GPURED__N(ask_beyond)(y, GPURED__STORE_AHEAD);
+    GPURED__N(scan_join)(kernel, 0, e[g], h, y);
+  }
+}
+
+#if GPURED__FLOAT
+/*
+ * The same for the pairs of logsumexp, which lie in memory as m and s in turn. Nothing is -inf, 0.
+ * These are functions: a merge is some 30 instructions.
+ */
+GPURED__INLINE void GPURED__N(load_pairs)(const GPURED__T *x, int count, GPURED__V *m,
+                                          GPURED__V *s) {
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i, x += 2 * GPURED__W) GPURED__N(halves)
+  (2, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W), m + i, s + i);
+}
+
+GPURED__INLINE void GPURED__N(store_pairs)(GPURED__T *x, int count, const GPURED__V *m,
+                                           const GPURED__V *s) {
+  GPURED__V a, b;
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < count; ++i, x += 2 * GPURED__W) {
+    GPURED__N(zip)(m[i], s[i], &a, &b);
+    GPURED__N(store)(x, a);
+    GPURED__N(store)(x + GPURED__W, b);
+  }
+}
+
+GPURED__FUNC void GPURED__N(scan_pairs)(const void *in, int64_t groups, void *out) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *h = (GPURED__T *)out;
+  const GPURED__V none = GPURED__N(splat)(-GPURED__S(infinity)()), zero = GPURED__N(splat)(0);
+  GPURED__V m[GPURED__NV], s[GPURED__NV], below, sum;
+  int o, i;
+  for (; groups > 0; --groups, x += 2 * GPURED__LANES, h += 2 * GPURED__LANES) {
+    GPURED__N(load_pairs)(x, GPURED__NV, m, s);
+    GPURED__UNROLL
+    for (o = 1; o < GPURED__LANES; o *= 2) {
+      GPURED__UNROLL
+      for (i = GPURED__NV - 1; i >= o / GPURED__W; --i) {
+        if (o >= GPURED__W) {
+          below = m[i - o / GPURED__W];
+          sum = s[i - o / GPURED__W];
+        } else {
+          below = GPURED__N(shifted)(o, i > 0 ? m[i - 1] : none, m[i]);
+          sum = GPURED__N(shifted)(o, i > 0 ? s[i - 1] : zero, s[i]);
+        }
+        GPURED__N(merge_vectors)(&below, &sum, m[i], s[i]);
+        m[i] = below;
+        s[i] = sum;
+      }
+    }
+    GPURED__N(store_pairs)(h, GPURED__NV, m, s);
+  }
+}
+
+/* A pair of `e` before each pair of a group. */
+GPURED__FUNC void GPURED__N(precede_pairs)(const void *e, const void *in, int64_t groups,
+                                           void *out) {
+  const GPURED__T *first = (const GPURED__T *)e, *h = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  GPURED__V m[GPURED__NV], s[GPURED__NV], before, sum;
+  int i;
+  for (; groups > 0; --groups, first += 2, h += 2 * GPURED__LANES, y += 2 * GPURED__LANES) {
+    GPURED__N(load_pairs)(h, GPURED__NV, m, s);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i) {
+      before = GPURED__N(splat)(first[0]);
+      sum = GPURED__N(splat)(first[1]);
+      GPURED__N(merge_vectors)(&before, &sum, m[i], s[i]);
+      m[i] = before;
+      s[i] = sum;
+    }
+    GPURED__N(store_pairs)(y, GPURED__NV, m, s);
+  }
+}
+
+/* The totals of 16 groups of pairs: see group_totals. */
+GPURED__FUNC void GPURED__N(total_pairs)(const void *in, void *totals) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)totals;
+  GPURED__V m[GPURED__LANES], s[GPURED__LANES], later, sum;
+  int i, k, count;
+  for (i = 0; i < GPURED__NV; ++i, x += 2 * GPURED__LANES * GPURED__W, y += 2 * GPURED__W) {
+    GPURED__N(load_pairs)(x, GPURED__LANES, m, s);
+    for (count = GPURED__LANES / 2; count > 0; count /= 2)
+      for (k = 0; k < count; ++k) {
+        GPURED__N(halves)(2, m[2 * k], m[2 * k + 1], m + k, &later);
+        GPURED__N(halves)(2, s[2 * k], s[2 * k + 1], s + k, &sum);
+        GPURED__N(merge_vectors)(m + k, s + k, later, sum);
+      }
+    GPURED__N(store_pairs)(y, 1, m, s);
+  }
+}
+
+/* What n pairs stand for. */
+GPURED__FUNC void GPURED__N(value_pairs)(const void *in, void *out, int64_t n) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out, last[2 * GPURED__W] = {0};
+  GPURED__V m, s;
+  int64_t at, count;
+  for (at = 0; at < n; at += GPURED__W, x += 2 * GPURED__W) {
+    count = gpured__min_i64(n - at, GPURED__W);
+    if (count < GPURED__W) x = (const GPURED__T *)memcpy(last, x, (size_t)count * 2 * sizeof *x);
+    GPURED__N(load_pairs)(x, 1, &m, &s);
+    m = GPURED__N(pair_value)(m, s);
+    if (count == GPURED__W)
+      GPURED__N(store)(y + at, m);
+    else
+      GPURED__N(store_part)(y + at, (int)count, m);
+  }
+}
+
+/* n numbers as pairs. */
+GPURED__FUNC void GPURED__N(make_pairs)(const void *in, void *out, int64_t n) {
+  const GPURED__T *x = (const GPURED__T *)in;
+  GPURED__T *y = (GPURED__T *)out;
+  const GPURED__V one = GPURED__N(splat)(1);
+  const int64_t whole = n - n % GPURED__W;
+  GPURED__V m;
+  int64_t i;
+  for (i = 0; i < whole; i += GPURED__W, y += 2 * GPURED__W) {
+    m = GPURED__N(load)(x + i);
+    GPURED__N(store_pairs)(y, 1, &m, &one);
+  }
+  for (; i < n; ++i, y += 2) {
+    y[0] = x[i];
+    y[1] = 1;
+  }
+}
+#endif
 #else
 GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
                                        GPURED__T fill) {
@@ -4367,17 +4570,26 @@ GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int c
 }
 
 GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
-  int o, p;
-  for (p = 0; p < GPURED__LANES; ++p) h[p] = x[p];
-  for (o = 1; o < GPURED__LANES; o *= 2)
-    for (p = GPURED__LANES - 1; p >= o; --p) h[p] = GPURED__N(combine_one)(kernel, h[p - o], h[p]);
+  (void)kernel;
+  GPURED__M(scan_pairs)(x, 1, h);
 }
 
 GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
                                          GPURED__T *y) {
-  int i;
-  (void)stream;
-  for (i = 0; i < GPURED__LANES; ++i) y[i] = GPURED__N(combine_one)(kernel, e, h[i]);
+  (void)kernel, (void)stream;
+  GPURED__M(precede_pairs)(&e, h, 1, y);
+}
+
+GPURED__INLINE void GPURED__N(scan_each)(int kernel, const GPURED__T *x, int64_t groups,
+                                         GPURED__T *h) {
+  (void)kernel;
+  GPURED__M(scan_pairs)(x, groups, h);
+}
+
+GPURED__INLINE void GPURED__N(join_each)(int kernel, const GPURED__T *e, const GPURED__T *h,
+                                         int64_t groups, GPURED__T *y) {
+  (void)kernel;
+  GPURED__M(precede_pairs)(e, h, groups, y);
 }
 #endif
 
@@ -4394,13 +4606,10 @@ GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64
                                            GPURED__N(scan_block) * b) {
   const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
   GPURED__T pad[GPURED__LANES];
-  int64_t g;
-  GPURED__UNROLL_4
-  for (g = 0; g < whole; ++g)
-    GPURED__N(scan_group)(kernel, x + g * GPURED__LANES, b->h + g * GPURED__LANES);
+  GPURED__N(scan_each)(kernel, x, whole, b->h);
   if (rest > 0) {
-    GPURED__N(pad_row)(pad, x + g * GPURED__LANES, (int)rest, GPURED__N(nothing)(kernel));
-    GPURED__N(scan_group)(kernel, pad, b->h + g * GPURED__LANES);
+    GPURED__N(pad_row)(pad, x + n - rest, (int)rest, GPURED__N(nothing)(kernel));
+    GPURED__N(scan_group)(kernel, pad, b->h + n - rest);
   }
   GPURED__N(scan_totals)(kernel, (int)whole, b);
 }
@@ -4412,31 +4621,15 @@ GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) *
   GPURED__N(scan_join)(kernel, 0, e2, b->totals, b->e + 1);
 }
 
-/* Asks for what lies so many bytes beyond a row. Also where it will be stored: stores leave in order,
- * and one that waits for its line holds up those behind it (in the second cache of some processors
- * for half of the time). */
-enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
-GPURED__INLINE void GPURED__N(ask_beyond)(const GPURED__T *row, uintptr_t bytes) {
-  int i;
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__LANES; i += GPURED__N(line))
-    GPURED__PREFETCH((const void *)((uintptr_t)(row + i) + bytes));
-}
-
 /* The last step: exactly n results. */
 GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b, int64_t n,
                                            GPURED__T *y) {
   const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
   GPURED__T end[GPURED__LANES];
-  int64_t g;
-  GPURED__UNROLL_4
-  for (g = 0; g < whole; ++g) {
-    GPURED__N(ask_beyond)(y + g * GPURED__LANES, GPURED__STORE_AHEAD);
-    GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, y + g * GPURED__LANES);
-  }
+  GPURED__N(join_each)(kernel, b->e, b->h, whole, y);
   if (rest == 0) return;
-  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, end);
-  GPURED__N(cut_row)(y + g * GPURED__LANES, end, (int)rest);
+  GPURED__N(scan_join)(kernel, 0, b->e[whole], b->h + n - rest, end);
+  GPURED__N(cut_row)(y + n - rest, end, (int)rest);
 }
 
 /* Totals of equal pieces, level by level: `stage[s]` holds the values of the current group after s
@@ -4532,6 +4725,7 @@ GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, 
 GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int direct, const GPURED__T *x,
                                          GPURED__N(scan_block) * read,
                                          const GPURED__N(scan_block) * emit, GPURED__T *y) {
+#if GPURED__PASS < 100
   int g;
   GPURED__UNROLL_4
   for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, y += GPURED__LANES) {
@@ -4540,6 +4734,11 @@ GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int direct, const GPURED__T
     GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
     GPURED__N(scan_join)(kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y);
   }
+#else
+  (void)direct;
+  GPURED__N(scan_each)(kernel, x, GPURED__LANES, read->h);
+  GPURED__N(join_each)(kernel, emit->e, emit->h, GPURED__LANES, y);
+#endif
   GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
 }
 
@@ -4656,13 +4855,9 @@ GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const 
  * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
 #if GPURED__PASS < 100
 GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, GPURED__V a, GPURED__V b) {
-#if GPURED__WIDTH == 0
-  return GPURED__N(scan_combine)(kernel, a, b);
-#else
   GPURED__V even, odd;
   GPURED__N(halves)(2, a, b, &even, &odd);
   return GPURED__N(scan_combine)(kernel, even, odd);
-#endif
 }
 
 GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
@@ -4682,12 +4877,8 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
 }
 #else
 GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
-  GPURED__T v[GPURED__BLOCK];
-  int i, count;
-  memcpy(v, x, sizeof v);
-  for (count = GPURED__BLOCK / 2; count >= GPURED__LANES; count /= 2)
-    for (i = 0; i < count; ++i) v[i] = GPURED__N(combine_one)(kernel, v[2 * i], v[2 * i + 1]);
-  memcpy(totals, v, GPURED__LANES * sizeof *totals);
+  (void)kernel;
+  GPURED__M(total_pairs)(x, totals);
 }
 #endif
 
@@ -5074,16 +5265,10 @@ GPURED__INLINE void GPURED__N(merge_columns)(GPURED__T *m1, GPURED__T *s1, const
                                              const GPURED__T *s2, int64_t n) {
   int64_t i;
   for (i = 0; i < n; i += GPURED__W) {
-    const GPURED__V a = GPURED__N(load)(m1 + i), b = GPURED__N(load)(m2 + i),
-                    sa = GPURED__N(load)(s1 + i);
-    const GPURED__V sb = GPURED__N(load)(s2 + i), m = GPURED__N(max)(a, b),
-                    zero = GPURED__N(splat)(0);
-    const GPURED__V d = GPURED__N(select)(a > b, b - a, GPURED__N(select)(a < b, a - b, zero)),
-                    e = GPURED__N(exp)(d);
-    GPURED__V s = GPURED__N(select)(a < b, GPURED__N(fma)(sa, e, sb), GPURED__N(fma)(sb, e, sa));
-    s = GPURED__N(select)(GPURED__N(isnan)(m), GPURED__N(splat)(1), s);
+    GPURED__V m = GPURED__N(load)(m1 + i), sum = GPURED__N(load)(s1 + i);
+    GPURED__N(merge_vectors)(&m, &sum, GPURED__N(load)(m2 + i), GPURED__N(load)(s2 + i));
     GPURED__N(store)(m1 + i, m);
-    GPURED__N(store)(s1 + i, s);
+    GPURED__N(store)(s1 + i, sum);
   }
 }
 #endif
@@ -5774,22 +5959,11 @@ static const gpured__kernels GPURED__N(kernels) = {GPURED__N(feed),
 #if GPURED__PASS > 100
 /* Numbers as pairs, and back. */
 GPURED__FUNC void GPURED__N(expand)(void *out, const void *in, int64_t n) {
-  GPURED__T *y = (GPURED__T *)out;
-  int64_t i;
-  for (i = 0; i < n; ++i) {
-    memcpy(&y[i].m, (const char *)in + (size_t)i * sizeof y->m, sizeof y->m);
-    y[i].s = 1;
-  }
+  GPURED__M(make_pairs)(in, out, n);
 }
 
 GPURED__FUNC void GPURED__N(collapse)(void *out, const void *in, int64_t n) {
-  const GPURED__T *x = (const GPURED__T *)in;
-  int64_t i;
-  for (i = 0; i < n; ++i) {
-    GPURED__T e = x[i];
-    if (GPURED__JOIN(gpured__isfinite_, GPURED__MEMBER)(e.m)) e.m = e.m + GPURED__M(log)(e.s);
-    memcpy((char *)out + (size_t)i * sizeof e.m, &e.m, sizeof e.m);
-  }
+  GPURED__M(value_pairs)(in, out, n);
 }
 #endif
 
