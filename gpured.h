@@ -824,7 +824,8 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 
 /* A kernel is fast once all that it calls has become one function. Without optimization, and under
  * a sanitizer, that would only make the functions large: a minute or four to compile in place of
- * seconds, and gigabytes. */
+ * seconds, and gigabytes. GPURED__FORCED is what holds at a place: section 10 goes without it for
+ * some levels, and puts GPURED__FORCE back at its end. */
 #if defined(__has_feature)
 #define GPURED__HAS_FEATURE(name) __has_feature(name)
 #else
