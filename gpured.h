@@ -1944,8 +1944,13 @@ typedef struct gpured__scan_kernels {
 
 /* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
 enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
+/* Lines of fewer elements do not go past the caches: they are over before it pays. */
+enum { GPURED__STREAM_LEAST = 8 * GPURED__BLOCK };
 /* Bytes that a scan asks for early: of what it reads, and of where it stores. */
 enum { GPURED__SCAN_AHEAD = 4096, GPURED__STORE_AHEAD = 512 };
+/* Bytes from row to row up to which the next rows of columns are asked for: the hardware does not
+ * follow several rows of a page. */
+enum { GPURED__ASK_ROWS = 4096 };
 
 /* ---- A GEMM-reduce as a backend gets it ---- */
 
@@ -2231,8 +2236,6 @@ GPURED__INLINE void GPURED__N(stream)(GPURED__T *p, GPURED__V v) {
   _mm512_stream_si512((__m512i *)(void *)p, (__m512i)v);
 #elif GPURED__X86 && GPURED__WIDTH == 32
   _mm256_stream_si256((__m256i *)(void *)p, (__m256i)v);
-#elif GPURED__X86 && GPURED__WIDTH == 16
-  _mm_stream_si128((__m128i *)(void *)p, (__m128i)v);
 #else
   GPURED__N(store)(p, v);
 #endif
@@ -4343,11 +4346,11 @@ GPURED__INLINE GPURED__V GPURED__N(load_up)(const GPURED__T *x, int i, GPURED__V
 #endif
 }
 
-/* The offset-doubling scan of one group from x to h, which may be x. Elements move up by one on
- * their way from memory, where it costs nothing. */
-GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
+/* The offset-doubling scan of one group. Elements move up by one on their way from memory, where it
+ * costs nothing. */
+GPURED__INLINE void GPURED__N(scan_vectors)(int kernel, const GPURED__T *x, GPURED__V *v) {
   const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
-  GPURED__V v[GPURED__NV], below;
+  GPURED__V below;
   int o, i;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i)
@@ -4364,8 +4367,13 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
       v[i] = GPURED__N(scan_combine)(kernel, below, v[i]);
     }
   }
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)(h + i * GPURED__W, v[i]);
+}
+
+/* That, to h, which may be x. */
+GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
+  GPURED__V v[GPURED__NV];
+  GPURED__N(scan_vectors)(kernel, x, v);
+  GPURED__N(store_row)(h, v);
 }
 
 /* An incomplete group, filled up. */
@@ -4387,18 +4395,13 @@ GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int c
 }
 
 /* y = e combined with each element of a group. */
-GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
                                          GPURED__T *y) {
   const GPURED__V before = GPURED__N(splat)(e);
   int i;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) {
-    GPURED__V r = GPURED__N(scan_result)(kernel, before, GPURED__N(load)(h + i * GPURED__W));
-    if (stream)
-      GPURED__N(stream)(y + i * GPURED__W, r);
-    else
-      GPURED__N(store)(y + i * GPURED__W, r);
-  }
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(store)
+  (y + i * GPURED__W, GPURED__N(scan_result)(kernel, before, GPURED__N(load)(h + i * GPURED__W)));
 }
 
 /* Asks for what lies so many bytes beyond a row. Also where it will be stored: stores leave in
@@ -4426,7 +4429,7 @@ GPURED__INLINE void GPURED__N(join_each)(int kernel, const GPURED__T *e, const G
   GPURED__UNROLL_4
   for (g = 0; g < groups; ++g, h += GPURED__LANES, y += GPURED__LANES) {
     GPURED__N(ask_beyond)(y, GPURED__STORE_AHEAD);
-    GPURED__N(scan_join)(kernel, 0, e[g], h, y);
+    GPURED__N(scan_join)(kernel, e[g], h, y);
   }
 }
 
@@ -4575,9 +4578,9 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
   GPURED__M(scan_pairs)(x, 1, h);
 }
 
-GPURED__INLINE void GPURED__N(scan_join)(int kernel, int stream, GPURED__T e, const GPURED__T *h,
+GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
                                          GPURED__T *y) {
-  (void)kernel, (void)stream;
+  (void)kernel;
   GPURED__M(precede_pairs)(&e, h, 1, y);
 }
 
@@ -4619,7 +4622,7 @@ GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64
 GPURED__INLINE void GPURED__N(scan_prefixes)(int kernel, GPURED__N(scan_block) * b, GPURED__T e2) {
   GPURED__N(scan_group)(kernel, b->totals, b->totals);
   b->e[0] = e2;
-  GPURED__N(scan_join)(kernel, 0, e2, b->totals, b->e + 1);
+  GPURED__N(scan_join)(kernel, e2, b->totals, b->e + 1);
 }
 
 /* The last step: exactly n results. */
@@ -4629,7 +4632,7 @@ GPURED__INLINE void GPURED__N(scan_finish)(int kernel, GPURED__N(scan_block) * b
   GPURED__T end[GPURED__LANES];
   GPURED__N(join_each)(kernel, b->e, b->h, whole, y);
   if (rest == 0) return;
-  GPURED__N(scan_join)(kernel, 0, b->e[whole], b->h + n - rest, end);
+  GPURED__N(scan_join)(kernel, b->e[whole], b->h + n - rest, end);
   GPURED__N(cut_row)(y + n - rest, end, (int)rest);
 }
 
@@ -4682,176 +4685,6 @@ GPURED__INLINE void GPURED__N(carry_add)(int kernel, GPURED__N(carry) * c, int l
   }
 }
 
-/* Where results go. Past the caches, whole lines of memory leave and the rest waits for the next
- * block. */
-typedef struct GPURED__N(scan_out) {
-  GPURED__T *y;
-  GPURED__T wait[GPURED__BLOCK + 2 * GPURED__N(line)];
-  int64_t held;
-} GPURED__N(scan_out);
-
-#if GPURED__PASS < 100
-/* Of `count` waiting results the whole lines leave; the first ones up to a line do so through the
- * caches. */
-GPURED__INLINE void GPURED__N(scan_flow)(GPURED__N(scan_out) * o, int64_t count) {
-  const int64_t lead = (int64_t)((64 - (uintptr_t)o->y % 64) % 64 / sizeof(GPURED__T));
-  int64_t i = gpured__min_i64(lead, count);
-  if (i > 0) memcpy(o->y, o->wait, (size_t)i * sizeof(GPURED__T));
-  for (; i + GPURED__N(line) <= count; i += GPURED__W)
-    GPURED__N(stream)(o->y + i, GPURED__N(load)(o->wait + i));
-  o->y += i;
-  o->held = count - i;
-  if (i > 0) memmove(o->wait, o->wait + i, sizeof(GPURED__T) * GPURED__N(line));
-}
-#endif
-
-/* Where the next results are put, and what follows when n of them are there. */
-GPURED__INLINE GPURED__T *GPURED__N(scan_to)(unsigned how, GPURED__N(scan_out) * o) {
-  return how & GPURED__SCAN_STREAM ? o->wait + o->held : o->y;
-}
-
-GPURED__INLINE void GPURED__N(scan_sent)(unsigned how, GPURED__N(scan_out) * o, int64_t n) {
-#if GPURED__PASS < 100
-  if (how & GPURED__SCAN_STREAM) {
-    GPURED__N(scan_flow)(o, o->held + n);
-    return;
-  }
-#endif
-  (void)how;
-  o->y += n;
-}
-
-/* The first step of a whole block together with the last one of an earlier block: what one waits
- * for, the other does meanwhile. With `direct`, results go past the caches. */
-GPURED__INLINE void GPURED__N(scan_turn)(int kernel, int direct, const GPURED__T *x,
-                                         GPURED__N(scan_block) * read,
-                                         const GPURED__N(scan_block) * emit, GPURED__T *y) {
-#if GPURED__PASS < 100
-  int g;
-  GPURED__UNROLL_4
-  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, y += GPURED__LANES) {
-    GPURED__N(ask_beyond)(x, GPURED__SCAN_AHEAD);
-    if (!direct) GPURED__N(ask_beyond)(y, GPURED__STORE_AHEAD);
-    GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
-    GPURED__N(scan_join)(kernel, direct, emit->e[g], emit->h + g * GPURED__LANES, y);
-  }
-#else
-  (void)direct;
-  GPURED__N(scan_each)(kernel, x, GPURED__LANES, read->h);
-  GPURED__N(join_each)(kernel, emit->e, emit->h, GPURED__LANES, y);
-#endif
-  GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
-}
-
-/* That turn, to where results go. */
-GPURED__INLINE void GPURED__N(scan_send)(int kernel, unsigned how, const GPURED__T *x,
-                                         GPURED__N(scan_block) * read,
-                                         const GPURED__N(scan_block) * emit,
-                                         GPURED__N(scan_out) * o) {
-  if (!(how & GPURED__SCAN_STREAM)) {
-    GPURED__N(scan_turn)(kernel, 0, x, read, emit, o->y);
-  } else if (o->held > 0 || (uintptr_t)o->y % 64 != 0) {
-    GPURED__N(scan_turn)(kernel, 0, x, read, emit, o->wait + o->held);
-    GPURED__N(scan_sent)(how, o, GPURED__BLOCK);
-    return;
-  } else {
-    GPURED__N(scan_turn)(kernel, 1, x, read, emit, o->y);
-  }
-  o->y += GPURED__BLOCK;
-}
-
-/* The end of a line, or of a piece: its last result is kept, and comes last or, if results are
- * exclusive, nowhere. */
-GPURED__INLINE void GPURED__N(scan_end)(int kernel, unsigned how, GPURED__N(scan_block) * b,
-                                        int64_t n, GPURED__N(carry) * c, GPURED__N(scan_out) * o) {
-  const int64_t g = (n - 1) / GPURED__LANES, count = how & GPURED_SCAN_EXCLUSIVE ? n - 1 : n;
-  GPURED__T last[GPURED__LANES];
-  GPURED__N(scan_finish)(kernel, b, count, GPURED__N(scan_to)(how, o));
-  GPURED__N(scan_sent)(how, o, count);
-  if (o->held > 0) memcpy(o->y, o->wait, (size_t)o->held * sizeof(GPURED__T));
-  GPURED__N(scan_join)(kernel, 0, b->e[g], b->h + g * GPURED__LANES, last);
-  c->last = last[(n - 1) % GPURED__LANES];
-}
-
-/*
- * The scan of n elements that follow those in the carry; only the last ones of a line may be an
- * incomplete block. Exclusive results are the inclusive ones stored one further, which the block
- * behind does not mind: it has been read.
- */
-GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
-                                               GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
-  GPURED__N(scan_block)
-  block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
-  GPURED__N(scan_out) out;
-  int64_t at, ahead = 3 * GPURED__BLOCK; /* from the block that is read to the one that is done */
-  out.y = y;
-  out.held = 0;
-  for (at = 0; at - ahead < n; at += GPURED__BLOCK) {
-    const int64_t done = at - ahead;
-    if (done >= 0 && n - at >= GPURED__BLOCK) {
-      GPURED__N(scan_send)(kernel, how, x + at, read, emit, &out);
-    } else {
-      if (at < n)
-        GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
-      if (done >= 0 && n - done > GPURED__BLOCK) {
-        GPURED__N(scan_finish)(kernel, emit, GPURED__BLOCK, GPURED__N(scan_to)(how, &out));
-        GPURED__N(scan_sent)(how, &out, GPURED__BLOCK);
-      } else if (done >= 0) {
-        GPURED__N(scan_end)(kernel, how, emit, n - done, c, &out);
-      }
-    }
-    if (at > 0 && at - GPURED__BLOCK < n) {
-      GPURED__N(scan_prefixes)(kernel, join, GPURED__N(level_prefix)(kernel, c->levels));
-      GPURED__N(carry_add)(kernel, c, 0, join->totals[GPURED__LANES - 1]);
-    }
-    if (at == GPURED__BLOCK && (how & GPURED_SCAN_EXCLUSIVE)) {
-      *GPURED__N(scan_to)(how, &out) = c->last;
-      GPURED__N(scan_sent)(how, &out, 1);
-    }
-    next = emit, emit = wait, wait = join, join = read, read = next;
-  }
-}
-
-/* Lines of one group each. */
-GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPURED__T *x,
-                                               int64_t x_step, GPURED__T *y, int64_t y_step,
-                                               int64_t rows, int n, GPURED__T empty) {
-  GPURED__T h[GPURED__LANES];
-  const GPURED__T none = GPURED__N(nothing)(kernel);
-  for (; rows > 0; --rows, x += x_step, y += y_step) {
-    if (n < GPURED__LANES) GPURED__N(pad_row)(h, x, n, none);
-    GPURED__N(scan_group)(kernel, n < GPURED__LANES ? h : x, h);
-    if (shift) *y = empty;
-    if (n - shift < GPURED__LANES) {
-      GPURED__N(scan_join)(kernel, 0, none, h, h);
-      GPURED__N(cut_row)(y + shift, h, n - shift);
-    } else {
-      GPURED__N(scan_join)(kernel, 0, none, h, y);
-    }
-  }
-}
-
-/* Lines of n <= 256 elements each, which need no carry; four are under way, as blocks elsewhere. */
-GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
-                                                int64_t x_step, GPURED__T *y, int64_t y_step,
-                                                int64_t rows, int64_t n, GPURED__T empty) {
-  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
-  GPURED__N(scan_block) block[4];
-  int64_t r;
-  if (n <= GPURED__LANES) {
-    GPURED__N(scan_group_rows)(kernel, shift, x, x_step, y, y_step, rows, (int)n, empty);
-    return;
-  }
-  for (r = 0; r < rows + 3; ++r) {
-    if (r < rows) GPURED__N(scan_groups)(kernel, x + r * x_step, n, &block[r % 4]);
-    if (r > 0 && r <= rows)
-      GPURED__N(scan_prefixes)(kernel, &block[(r - 1) % 4], GPURED__N(nothing)(kernel));
-    if (r < 3) continue;
-    if (shift) y[(r - 3) * y_step] = empty;
-    GPURED__N(scan_finish)(kernel, &block[(r - 3) % 4], n - shift, y + (r - 3) * y_step + shift);
-  }
-}
-
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
  * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
 #if GPURED__PASS < 100
@@ -4882,6 +4715,244 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
   GPURED__M(total_pairs)(x, totals);
 }
 #endif
+
+/* The first step of a whole block together with the last one of an earlier block: what one waits
+ * for, the other does meanwhile. */
+GPURED__INLINE void GPURED__N(scan_turn)(int kernel, const GPURED__T *x,
+                                         GPURED__N(scan_block) * read,
+                                         const GPURED__N(scan_block) * emit, GPURED__T *y) {
+#if GPURED__PASS < 100
+  int g;
+  GPURED__UNROLL_4
+  for (g = 0; g < GPURED__LANES; ++g, x += GPURED__LANES, y += GPURED__LANES) {
+    GPURED__N(ask_beyond)(x, GPURED__SCAN_AHEAD);
+    GPURED__N(ask_beyond)(y, GPURED__STORE_AHEAD);
+    GPURED__N(scan_group)(kernel, x, read->h + g * GPURED__LANES);
+    GPURED__N(scan_join)(kernel, emit->e[g], emit->h + g * GPURED__LANES, y);
+  }
+#else
+  GPURED__N(scan_each)(kernel, x, GPURED__LANES, read->h);
+  GPURED__N(join_each)(kernel, emit->e, emit->h, GPURED__LANES, y);
+#endif
+  GPURED__N(scan_totals)(kernel, GPURED__LANES, read);
+}
+
+/* The second step, which moves the carry behind the block. */
+GPURED__INLINE void GPURED__N(scan_carry)(int kernel, GPURED__N(scan_block) * b,
+                                          GPURED__N(carry) * c) {
+  GPURED__N(scan_prefixes)(kernel, b, GPURED__N(level_prefix)(kernel, c->levels));
+  GPURED__N(carry_add)(kernel, c, 0, b->totals[GPURED__LANES - 1]);
+}
+
+/* The end of a line, or of a piece: its last result is kept, and comes last or, if results are
+ * exclusive, nowhere. */
+GPURED__INLINE void GPURED__N(scan_end)(int kernel, unsigned how, GPURED__N(scan_block) * b,
+                                        int64_t n, GPURED__N(carry) * c, GPURED__T *y) {
+  const int64_t g = (n - 1) / GPURED__LANES, count = how & GPURED_SCAN_EXCLUSIVE ? n - 1 : n;
+  GPURED__T last[GPURED__LANES];
+  GPURED__N(scan_finish)(kernel, b, count, y);
+  GPURED__N(scan_join)(kernel, b->e[g], b->h + g * GPURED__LANES, last);
+  c->last = last[(n - 1) % GPURED__LANES];
+}
+
+/* From the block that is read to the one that is done. */
+enum { GPURED__N(scan_behind) = 3 * GPURED__BLOCK };
+
+/*
+ * The scan of n elements that follow those in the carry; only the last ones of a line may be an
+ * incomplete block. Exclusive results are the inclusive ones stored one further, which the block
+ * behind does not mind: it has been read.
+ */
+GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                               GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
+  GPURED__N(scan_block)
+  block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
+  int64_t at, done;
+  for (at = 0; at - GPURED__N(scan_behind) < n; at += GPURED__BLOCK) {
+    done = at - GPURED__N(scan_behind);
+    if (done >= 0 && n - at >= GPURED__BLOCK) {
+      GPURED__N(scan_turn)(kernel, x + at, read, emit, y + done);
+    } else {
+      if (at < n)
+        GPURED__N(scan_groups)(kernel, x + at, gpured__min_i64(n - at, GPURED__BLOCK), read);
+      if (done >= 0 && n - done > GPURED__BLOCK)
+        GPURED__N(scan_finish)(kernel, emit, GPURED__BLOCK, y + done);
+      else if (done >= 0)
+        GPURED__N(scan_end)(kernel, how, emit, n - done, c, y + done);
+    }
+    if (at > 0 && at - GPURED__BLOCK < n) GPURED__N(scan_carry)(kernel, join, c);
+    if (at == GPURED__BLOCK && (how & GPURED_SCAN_EXCLUSIVE)) *y++ = c->last;
+    next = emit, emit = wait, wait = join, join = read, read = next;
+  }
+}
+
+#if GPURED__PASS < 100 && GPURED__X86 && GPURED__WIDTH > 16
+/*
+ * Past the caches. Stores to memory leave slowly and in order, and any other store waits for those
+ * before it: so next to nothing else is stored here. The first step keeps the totals of the groups
+ * alone, and the last one scans the groups again, from the first cache. Vectors leave whole, to
+ * addresses of such: the end of `last`, the newest results, waits for the next ones.
+ */
+typedef struct GPURED__N(scan_flow) {
+  GPURED__T *to; /* of the next vector that leaves */
+  GPURED__T *y;  /* of the first result */
+  int shift;     /* how many of the newest results wait */
+  GPURED__V last;
+#if GPURED__WIDTH == 64
+  __m512i from;
+#elif GPURED__WIDTH == 32
+  __m256i from, waits;
+#endif
+} GPURED__N(scan_flow);
+
+/* From y on, where nothing before it may be written. */
+GPURED__INLINE GPURED__N(scan_flow) GPURED__N(flow_start)(GPURED__T *y) {
+  GPURED__N(scan_flow) f;
+  f.shift = (int)((uintptr_t)y % GPURED__WIDTH / sizeof *y);
+  f.to = (GPURED__T *)((uintptr_t)y / GPURED__WIDTH * GPURED__WIDTH);
+  f.last = GPURED__N(splat)(0);
+  f.y = y;
+#if GPURED__WIDTH == 64
+  f.from = _mm512_sub_epi32(
+      _mm512_set_epi32(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16),
+      _mm512_set1_epi32(f.shift * (GPURED__ESIZE / 4)));
+#elif GPURED__WIDTH == 32
+  f.from = _mm256_sub_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0),
+                            _mm256_set1_epi32(f.shift * (GPURED__ESIZE / 4)));
+  f.waits = f.from; /* negative there */
+#endif
+  return f;
+}
+
+GPURED__INLINE void GPURED__N(flow)(GPURED__N(scan_flow) * f, GPURED__V v) {
+  GPURED__V out = v;
+#if GPURED__WIDTH == 64
+  out = (GPURED__V)_mm512_permutex2var_epi32((__m512i)f->last, f->from, (__m512i)v);
+#elif GPURED__WIDTH == 32
+  if (f->shift > 0) {
+    const __m256i newer = _mm256_permutevar8x32_epi32((__m256i)v, f->from),
+                  older = _mm256_permutevar8x32_epi32((__m256i)f->last, f->from);
+    out = (GPURED__V)_mm256_blendv_ps((__m256)newer, (__m256)older, (__m256)f->waits);
+  }
+#endif
+  if (f->to >= f->y)
+    GPURED__N(stream)(f->to, out);
+  else
+    GPURED__N(store)(f->y, v);
+  f->to += GPURED__W;
+  f->last = v;
+}
+
+GPURED__INLINE void GPURED__N(flow_group)(int kernel, const GPURED__T *x, GPURED__T e,
+                                          GPURED__N(scan_flow) * f) {
+  const GPURED__V before = GPURED__N(splat)(e);
+  GPURED__V v[GPURED__NV];
+  int i;
+  GPURED__N(scan_vectors)(kernel, x, v);
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i) GPURED__N(flow)(f, GPURED__N(scan_result)(kernel, before, v[i]));
+}
+
+/* The totals of the groups of a block at x (see group_totals), and between the steps to them the
+ * results of an earlier block, at `done`: what one waits for, the other does meanwhile. Either may
+ * be missing. */
+GPURED__INLINE void GPURED__N(flow_turn)(int kernel, const GPURED__T *x, GPURED__T *totals,
+                                         const GPURED__T *done, const GPURED__T *e,
+                                         GPURED__N(scan_flow) * f) {
+  GPURED__V v[4], a, b;
+  int i, k, g;
+  for (i = 0; i < 4 * GPURED__NV; ++i) {
+    k = i % 4;
+    if (x) {
+      a = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
+      x += 2 * GPURED__W;
+      b = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
+      x += 2 * GPURED__W;
+      v[k] = GPURED__N(join_pairs)(kernel, a, b);
+    }
+    if (done) { /* as many groups as that was */
+      GPURED__UNROLL_4
+      for (g = 0; g < 4 / GPURED__NV; ++g, done += GPURED__LANES)
+        GPURED__N(flow_group)(kernel, done, *e++, f);
+    }
+    if (!x || k < 3) continue;
+    a = GPURED__N(join_pairs)(kernel, v[0], v[1]);
+    b = GPURED__N(join_pairs)(kernel, v[2], v[3]);
+    GPURED__N(store)(totals, GPURED__N(join_pairs)(kernel, a, b));
+    totals += GPURED__W;
+  }
+}
+
+/* The last block goes through the caches. */
+GPURED__INLINE void GPURED__N(scan_past)(int kernel, unsigned how, const GPURED__T *x, GPURED__T *y,
+                                         int64_t n, GPURED__N(carry) * c) {
+  GPURED__N(scan_block)
+  block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
+  GPURED__N(scan_flow) f;
+  int64_t at, done;
+  int whole;
+  if (how & GPURED_SCAN_EXCLUSIVE) *y++ = c->last;
+  f = GPURED__N(flow_start)(y);
+  for (at = 0; at - GPURED__N(scan_behind) < n; at += GPURED__BLOCK) {
+    done = at - GPURED__N(scan_behind);
+    whole = n - at > GPURED__BLOCK;
+    if (at < n && !whole) GPURED__N(scan_groups)(kernel, x + at, n - at, read);
+    if (n - done > GPURED__BLOCK) {
+      GPURED__N(flow_turn)
+      (kernel, whole ? x + at : NULL, read->totals, done >= 0 ? x + done : NULL, emit->e, &f);
+    } else {
+      GPURED__N(store)(y + done - GPURED__W, f.last);
+      GPURED__N(scan_end)(kernel, how, emit, n - done, c, y + done);
+    }
+    if (at > 0 && at - GPURED__BLOCK < n) GPURED__N(scan_carry)(kernel, join, c);
+    next = emit, emit = wait, wait = join, join = read, read = next;
+  }
+  _mm_sfence(); /* other threads may look at what left */
+}
+#define GPURED__FLOWS 1
+#else
+#define GPURED__FLOWS 0
+#endif
+
+/* Lines of one group each. */
+GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPURED__T *x,
+                                               int64_t x_step, GPURED__T *y, int64_t y_step,
+                                               int64_t rows, int n, GPURED__T empty) {
+  GPURED__T h[GPURED__LANES];
+  const GPURED__T none = GPURED__N(nothing)(kernel);
+  for (; rows > 0; --rows, x += x_step, y += y_step) {
+    if (n < GPURED__LANES) GPURED__N(pad_row)(h, x, n, none);
+    GPURED__N(scan_group)(kernel, n < GPURED__LANES ? h : x, h);
+    if (shift) *y = empty;
+    if (n - shift < GPURED__LANES) {
+      GPURED__N(scan_join)(kernel, none, h, h);
+      GPURED__N(cut_row)(y + shift, h, n - shift);
+    } else {
+      GPURED__N(scan_join)(kernel, none, h, y);
+    }
+  }
+}
+
+/* Lines of n <= 256 elements each, which need no carry; four are under way, as blocks elsewhere. */
+GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
+                                                int64_t x_step, GPURED__T *y, int64_t y_step,
+                                                int64_t rows, int64_t n, GPURED__T empty) {
+  const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
+  GPURED__N(scan_block) block[4];
+  int64_t r;
+  if (n <= GPURED__LANES) {
+    GPURED__N(scan_group_rows)(kernel, shift, x, x_step, y, y_step, rows, (int)n, empty);
+    return;
+  }
+  for (r = 0; r < rows + 3; ++r) {
+    if (r < rows) GPURED__N(scan_groups)(kernel, x + r * x_step, n, &block[r % 4]);
+    if (r > 0 && r <= rows)
+      GPURED__N(scan_prefixes)(kernel, &block[(r - 1) % 4], GPURED__N(nothing)(kernel));
+    if (r < 3) continue;
+    if (shift) y[(r - 3) * y_step] = empty;
+    GPURED__N(scan_finish)(kernel, &block[(r - 3) % 4], n - shift, y + (r - 3) * y_step + shift);
+  }
+}
 
 /* Of a whole tile: its total, and what its last result consists of besides what comes before the
  * tile (H_2, H_1 and H_0, each before its last step). */
@@ -4918,11 +4989,27 @@ GPURED__FUNC void GPURED__N(scan_run)(int kernel, unsigned how, const void *in, 
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out;
   GPURED__N(carry) *c = (GPURED__N(carry) *)carry;
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_run_inline), how, x, y, n, c)
-#if GPURED__X86
-  if (how & GPURED__SCAN_STREAM) _mm_sfence(); /* other threads may look at what left */
+#if GPURED__FLOWS
+  const int past = (how & GPURED__SCAN_STREAM) && n > GPURED__STREAM_LEAST;
+#if GPURED__WIDTH == 64
+  if (past) {
+    GPURED__WITH_SCAN(kernel, GPURED__N(scan_past), how, x, y, n, c)
+    return;
+  }
+#else /* minima and maxima take longer than the way through the caches */
+  if (past && kernel == GPURED__ADD) {
+    GPURED__N(scan_past)(GPURED__ADD, how, x, y, n, c);
+    return;
+  }
+  if (past && kernel == GPURED__MUL) {
+    GPURED__N(scan_past)(GPURED__MUL, how, x, y, n, c);
+    return;
+  }
 #endif
+#endif
+  GPURED__WITH_SCAN(kernel, GPURED__N(scan_run_inline), how, x, y, n, c)
 }
+#undef GPURED__FLOWS
 
 GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in, int64_t x_step,
                                        void *out, int64_t y_step, int64_t rows, int64_t n,
@@ -4958,7 +5045,7 @@ GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const 
   int i;
   for (i = 1; i <= level + 1; ++i) e = GPURED__N(combine_one)(kernel, e, t[i]);
   for (i = 0; i < GPURED__LANES; ++i) h[i] = t[level + 2];
-  GPURED__N(scan_join)(kernel, 0, e, h, h);
+  GPURED__N(scan_join)(kernel, e, h, h);
   c->last = h[0];
   GPURED__N(carry_add)(kernel, c, level, t[0]);
 }
@@ -5014,7 +5101,7 @@ GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpur
   GPURED__UNROLL
   for (p = 0; p < GPURED__LANES; ++p) {
     if (p >= rows) break;
-    if (how & GPURED__SCAN_STREAM)
+    if (GPURED__WIDTH == 64 && (how & GPURED__SCAN_STREAM)) /* a whole line of memory */
       GPURED__N(stream)(y[p] + column, v[p]);
     else
       GPURED__N(store)(y[p] + column, v[p]);
@@ -5028,7 +5115,9 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
   const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
   GPURED__T *to[GPURED__LANES];
   GPURED__V v[GPURED__LANES], total;
-  int64_t c, ahead = 16 * x_step;
+  const int64_t ahead = GPURED__LANES * x_step, behind = GPURED__LANES * y_step;
+  const int ask = (how & GPURED__SCAN_STREAM) && x_step * (int64_t)sizeof *x <= GPURED__ASK_ROWS;
+  int64_t c;
   int o, p;
   for (; rows > 0; rows -= GPURED__LANES) {
     for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
@@ -5040,7 +5129,8 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
       GPURED__UNROLL
       for (p = 0; p < GPURED__LANES; ++p) {
         v[p] = GPURED__N(load)(from[p] + c);
-        if (how & GPURED__SCAN_STREAM) GPURED__PREFETCH(from[p] + c + ahead);
+        if (ask) GPURED__PREFETCH(from[p] + c + ahead);
+        if (ask && GPURED__WIDTH < 64) GPURED__PREFETCH(to[p] + c + behind);
       }
       GPURED__UNROLL
       for (o = 1; o < GPURED__LANES; o *= 2) {
@@ -5062,7 +5152,7 @@ GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_s
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out;
   GPURED__WITH_SCAN(kernel, GPURED__N(scan_strip_inline), how, st, x, x_step, y, y_step, rows)
-#if GPURED__X86
+#if GPURED__X86 && GPURED__WIDTH == 64
   if (how & GPURED__SCAN_STREAM) _mm_sfence();
 #endif
 }
@@ -7085,6 +7175,7 @@ typedef struct gpured__scan_job {
   int direct;      /* are elements read and written where they lie? */
   int packed;      /* are lines one after the other in memory, without gaps? */
   int64_t side;    /* lines of a task, along the last kept axis */
+  int64_t lead;    /* more of them in the first task: to the beginning of a line of memory */
   int levels;      /* above the groups of 16 */
   double empty[2]; /* the result for nothing, as an element of the scan */
 } gpured__scan_job;
@@ -7105,14 +7196,15 @@ typedef struct gpured__scan_carry {
 GPURED__FUNC gpured__scan_lines gpured__scan_find(const gpured__scan_job *job, int64_t index) {
   const gpured__plan *p = job->p;
   const int64_t width = job->side > 1 ? p->kept[p->kept_count - 1].n : 1;
-  const int64_t groups = gpured__ceil_div(width, job->side), at = index % groups * job->side;
+  const int64_t groups = gpured__ceil_div(width, job->side), group = index % groups;
+  const int64_t at = group > 0 ? group * job->side + job->lead : 0;
   const int64_t line = index / groups * width + at;
   gpured__scan_lines l;
   l.in = (const char *)p->in + gpured__offset(p->kept, p->kept_count, line, GPURED__IN) *
                                    (int64_t)gpured__dtype_size(p->in_dtype);
   l.out = (char *)p->out + gpured__offset(p->kept, p->kept_count, line, GPURED__OUT) *
                                (int64_t)gpured__dtype_size(p->out_dtype);
-  l.count = gpured__min_i64(job->side, width - at);
+  l.count = gpured__min_i64((group + 1) * job->side + job->lead, width) - at;
   return l;
 }
 
@@ -7242,12 +7334,20 @@ GPURED__FUNC void gpured__scan_strip_task(void *context, int64_t index, int thre
   const gpured__plan *p = job->p;
   const gpured__axis *across = &p->kept[p->kept_count - 1];
   const gpured__scan_lines l = gpured__scan_find(job, index);
-  const int64_t whole = job->direct ? l.count - l.count % (64 / (int64_t)job->s->size) : 0;
+  const int64_t size = (int64_t)job->s->size, lane = 64 / size;
+  int64_t at = 0, whole = 0;
   (void)thread;
-  if (whole > 0) gpured__scan_columns(job, l.in, l.out, whole, 1);
-  if (whole < l.count)
-    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, whole),
-                         gpured__scan_out(p, across, l.out, whole), l.count - whole, 0);
+  if (job->lead > 0)
+    at = gpured__min_i64((int64_t)((64 - (uintptr_t)l.out % 64) % 64) / size, l.count);
+  if (at > 0) gpured__scan_columns(job, l.in, l.out, at, 0);
+  if (job->direct) whole = (l.count - at) / lane * lane;
+  if (whole > 0)
+    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, at),
+                         gpured__scan_out(p, across, l.out, at), whole, 1);
+  at += whole;
+  if (at < l.count)
+    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, at),
+                         gpured__scan_out(p, across, l.out, at), l.count - at, 0);
 }
 
 /* ---- One line by all threads ---- */
@@ -7418,13 +7518,13 @@ GPURED__FUNC void gpured__scan_set_empty(gpured__scan_job *job) {
   if (job->s->expand) job->s->expand(job->empty, &value, 1);
 }
 
-/* Is everything that is written a whole number of lines of memory, at an address of such a line? */
+/* Do all rows of what is written begin at the same place of a line of memory? */
 GPURED__FUNC int gpured__scan_aligned(const gpured__plan *p) {
   const int64_t lane = 64 / (int64_t)gpured__dtype_size(p->out_dtype);
   int i;
   for (i = 0; i < p->kept_count - 1; ++i)
     if (p->kept[i].stride[GPURED__OUT] % lane != 0) return 0;
-  return p->line[0].stride[GPURED__OUT] % lane == 0 && (uintptr_t)p->out % 64 == 0;
+  return p->line[0].stride[GPURED__OUT] % lane == 0;
 }
 
 /* Lines that lie closer than the elements of one are scanned side by side: that kept axis goes
@@ -7458,9 +7558,10 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
                 along->stride[GPURED__OUT] == 1;
   job->packed = p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1 &&
                 across->stride[GPURED__IN] == p->n && across->stride[GPURED__OUT] == p->n;
-  if (job->direct && bytes > (double)GPURED__STREAM_BYTES &&
-      (strips ? gpured__scan_aligned(p) : (uintptr_t)p->out % size == 0))
-    job->how |= GPURED__SCAN_STREAM;
+  if (!job->direct || p->in == p->out || (uintptr_t)p->out % size != 0) return;
+  if (bytes <= (double)GPURED__STREAM_BYTES || (strips && !gpured__scan_aligned(p))) return;
+  job->how |= GPURED__SCAN_STREAM;
+  if (strips) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
 }
 
 GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {

@@ -433,11 +433,67 @@ static void test_many_pieces(gpured_backend backend) {
   }
 }
 
-/* Columns whose results are more than the caches hold go past them where every row begins a line of
- * memory: as here, and not where batches, rows or the whole lie elsewhere. */
+/* Row r of the lines below, alone: too short to go past the caches. */
+static void expect_lines(const scan_case *c, const gpured_tensor *out, const char *what) {
+  int64_t r;
+  for (r = 0; r < c->in->shape[0]; ++r) {
+    gpured_tensor line = slice(c->in, 0, r, 1), have = slice(out, 0, r, 1);
+    scan_case alone = *c;
+    box want;
+    alone.in = &line;
+    want = run_case(&alone);
+    CHECK(first_difference(&have, &want.t) < 0, "%s, row %d: other bits", what, (int)r);
+    box_free(&want);
+  }
+}
+
+/* Lines whose results are more than the caches hold go past them, whole lines of memory at a time,
+ * wherever they begin: nothing before, between and behind them may change. */
+static void past_caches(gpured_backend backend, const int64_t *shape, int dtype, int op,
+                        unsigned flags, int64_t shift) {
+  const int64_t gap = 3, pitch = shape[1] + gap,
+                size = (int64_t)gpured_dtype_size((gpured_dtype)dtype);
+  const int64_t bytes = (shape[0] * pitch + 64) * size + 64;
+  box in = box_filled(dtype, 2, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)shift);
+  scan_case c = {backend, op, &in.t, 1, flags, dtype, 0, 1, LAYOUT_C, 0};
+  gpured_options o = options_for(backend, 0, 0, 1 + (int)(shift % 3));
+  box room = box_output(GPURED_U8, 1, &bytes, LAYOUT_C, 0);
+  unsigned char *all = (unsigned char *)room.t.data, *data;
+  gpured_tensor out;
+  gpured_status status;
+  int64_t i, r, changed = 0;
+  memset(all, 0x5a, (size_t)bytes);
+  data = all + (64 - (uintptr_t)all % 64) % 64 + (16 + shift) * size;
+  out = gpured_array(data, (gpured_dtype)dtype, 2, shape, NULL);
+  out.strides[0] = pitch;
+  status = gpured_scan((gpured_op)op, &in.t, 1, flags, &out, &o);
+  CHECK(status == GPURED_OK, "%s: status %d", case_text(&c), (int)status);
+  expect_lines(&c, &out, case_text(&c));
+  for (r = 0; r < shape[0]; ++r) memset(data + r * pitch * size, 0x5a, (size_t)(shape[1] * size));
+  for (i = 0; i < bytes; ++i) changed += all[i] != 0x5a;
+  CHECK(changed == 0, "%s, %d elements beside a line of memory: %d bytes outside have changed",
+        case_text(&c), (int)shift, (int)changed);
+  box_free(&room);
+  box_free(&in);
+}
+
+static void test_past_caches(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{600, 2049}, {331, 4096}, {7, 170007}};
+  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_PROD},
+                   dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
+  int i, shift;
+  for (shift = 0; shift < 16; ++shift)
+    for (i = 0; i < COUNT(shapes); ++i)
+      past_caches(backend, shapes[i], dtypes[(shift + i) % 3], ops[(shift / 3 + i) % 3],
+                  shift / 2 % 2 ? GPURED_SCAN_EXCLUSIVE : 0, shift);
+}
+
+/* Columns whose results are more than the caches hold go past them where all rows begin at the same
+ * place of a line of memory: not where the distance of batches or rows forbids it. */
 static void test_aligned_columns(gpured_backend backend) {
   static const int64_t shape[3] = {3, 700, 1024}, spare = 3 * 704 * 1040;
-  static const int64_t shifts[][3] = {{0, 0, 0}, {4, 0, 0}, {0, 4, 0}, {0, 0, 1}};
+  static const int64_t shifts[][3] = {{0, 0, 0}, {4, 0, 0}, {0, 4, 0},
+                                      {0, 0, 1}, {0, 0, 5}, {16, 16, 15}};
   box in = box_filled(GPURED_F32, 3, shape, LAYOUT_C, OR_UNIFORM, 22), want;
   box room = box_output(GPURED_F32, 1, &spare, LAYOUT_C, 0);
   gpured_options o = options_for(backend, 0, 0, 2);
@@ -505,6 +561,7 @@ const test_case scan_tests[] = {{"scan_examples", test_examples, 0},
                                 {"scan_threads", test_threads, 0},
                                 {"scan_long_line", test_long_line, 0},
                                 {"scan_many_pieces", test_many_pieces, T_HOST},
+                                {"scan_past_caches", test_past_caches, T_HOST},
                                 {"scan_aligned_columns", test_aligned_columns, T_HOST},
                                 {"scan_batch", test_batch, 0},
                                 {NULL, NULL, 0}};
