@@ -490,8 +490,9 @@ static void test_past_caches(gpured_backend backend) {
 
 /* Columns whose results are more than the caches hold go past them where all rows begin at the same
  * place of a line of memory: not where the distance of batches or rows forbids it. */
-static void test_aligned_columns(gpured_backend backend) {
-  static const int64_t shape[3] = {3, 700, 1024}, spare = 3 * 704 * 1040;
+static void aligned_columns(gpured_backend backend, const int64_t *shape) {
+  const int64_t rows = shape[1], pitch = (shape[2] + 15) / 16 * 16;
+  const int64_t spare = shape[0] * (rows + 4) * (pitch + 16);
   static const int64_t shifts[][3] = {{0, 0, 0}, {4, 0, 0}, {0, 4, 0},
                                       {0, 0, 1}, {0, 0, 5}, {16, 16, 15}};
   box in = box_filled(GPURED_F32, 3, shape, LAYOUT_C, OR_UNIFORM, 22), want;
@@ -505,12 +506,12 @@ static void test_aligned_columns(gpured_backend backend) {
     char *data = (char *)room.t.data + (64 - (uintptr_t)room.t.data % 64) % 64 + 4 * shift[2];
     gpured_tensor out = gpured_array(data, GPURED_F32, 3, shape, NULL);
     gpured_status status;
-    out.strides[1] += shift[1];
-    out.strides[0] = 700 * out.strides[1] + shift[0];
+    out.strides[1] = pitch + shift[1];
+    out.strides[0] = rows * out.strides[1] + shift[0];
     status = gpured_scan(GPURED_SUM, &in.t, 1, i % 2 ? GPURED_SCAN_EXCLUSIVE : 0, &out, &o);
     CHECK(status == GPURED_OK, "shift %d: status %d", i / 2, (int)status);
     if (i % 2) { /* z[k] is y[k-1] */
-      gpured_tensor later = slice(&out, 1, 1, 699), earlier = slice(&want.t, 1, 0, 699);
+      gpured_tensor later = slice(&out, 1, 1, rows - 1), earlier = slice(&want.t, 1, 0, rows - 1);
       CHECK(first_difference(&later, &earlier) < 0, "exclusive, shift %d: other bits", i / 2);
     } else {
       CHECK(first_difference(&out, &want.t) < 0, "shift %d: other bits", i / 2);
@@ -519,6 +520,14 @@ static void test_aligned_columns(gpured_backend backend) {
   box_free(&room);
   box_free(&want);
   box_free(&in);
+}
+
+/* As many columns as one task takes; some more, which the first one takes where that is the way to
+ * the next line of memory; several tasks. */
+static void test_aligned_columns(gpured_backend backend) {
+  static const int64_t shapes[][3] = {{3, 700, 1024}, {2, 700, 1030}, {1, 700, 2100}};
+  int i;
+  for (i = 0; i < COUNT(shapes); ++i) aligned_columns(backend, shapes[i]);
 }
 
 /* A line alone has the bits that it has among others. */
