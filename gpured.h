@@ -875,10 +875,14 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED_HEADER_NAME "gpured.h"
 #endif
 
+/* Into the first cache, and into the second one: there it does not take the buffers that the first
+ * one has for what is under way, of which simple loops need all. */
 #if GPURED__GNU
 #define GPURED__PREFETCH(p) __builtin_prefetch(p)
+#define GPURED__PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 #else
 #define GPURED__PREFETCH(p) (void)(p)
+#define GPURED__PREFETCH_FAR(p) (void)(p)
 #endif
 
 #define GPURED__JOIN2(a, b) a##b
@@ -3228,7 +3232,7 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
     GPURED__UNROLL
     for (i = 0; i < group; ++i) {
       if (i * GPURED__W * GPURED__ESIZE % 64 == 0)
-        GPURED__PREFETCH((const char *)(x + i * GPURED__W) + GPURED__FAR_AHEAD);
+        GPURED__PREFETCH_FAR((const char *)(x + i * GPURED__W) + GPURED__FAR_AHEAD);
       v[i] = GPURED__N(load)(x + i * GPURED__W);
       v[i] = GPURED__N(first)(kernel, v[i], v[i]);
     }
@@ -3250,6 +3254,10 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
     r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
   else if (stride == n && 2 * n == GPURED__W)
     r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
+  else if (stride == n && 4 * n == GPURED__W && n > 1)
+    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 4, out);
+  else if (stride == n && 8 * n == GPURED__W && n > 1)
+    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 8, out);
   for (x += r * stride; n < 3 * GPURED__LANES && r + GPURED__W <= rows; r += GPURED__W) {
     for (i = 0; i < GPURED__W; ++i, x += stride) {
       GPURED__N(ahead)(x, n);
@@ -3397,7 +3405,7 @@ GPURED__INLINE void GPURED__N(few_inline)(int kernel, const GPURED__T *x, int64_
   for (c = 0; c < columns; c += GPURED__W) {
     part = (int)gpured__min_i64(GPURED__W, columns - c);
     for (r = 0; r < n; ++r) {
-      GPURED__PREFETCH((const char *)(x + r * stride + c) + GPURED__AHEAD / 2);
+      GPURED__PREFETCH_FAR((const char *)(x + r * stride + c) + GPURED__AHEAD / 2);
       xv = part == GPURED__W ? GPURED__N(load)(x + r * stride + c)
                              : GPURED__N(load_part)(x + r * stride + c, part, 1);
       v[r] = GPURED__N(first)(kernel, xv, xv);
@@ -3463,7 +3471,7 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
     for (j = 0; j < J; ++j) {
       const GPURED__V xv = GPURED__N(load)(x + j * GPURED__W);
       if (j * GPURED__W * GPURED__ESIZE % 64 == 0)
-        GPURED__PREFETCH((const char *)(x + j * GPURED__W) + GPURED__FAR_AHEAD);
+        GPURED__PREFETCH_FAR((const char *)(x + j * GPURED__W) + GPURED__FAR_AHEAD);
       v[j] = GPURED__N(step)(kernel, v[j], xv, xv);
     }
   }
@@ -3487,7 +3495,7 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
   }
   for (r = 0; r < count; ++r, x += step, start = 0) {
     for (c = 0; c < step; c += 64 / GPURED__ESIZE)
-      GPURED__PREFETCH((const char *)(x + c) + GPURED__AHEAD);
+      GPURED__PREFETCH_FAR((const char *)(x + c) + GPURED__AHEAD);
     GPURED__N(join_rows)(kernel, 1, start, acc, x, 0, x, step);
   }
 }
@@ -4008,7 +4016,7 @@ GPURED__INLINE GPURED__V GPURED__N(sum_bytes)(const char *x, int64_t vectors, ui
     some = gpured__min_i64(vectors, 128);
     few = GPURED__N(splat)(0);
     for (i = 0; i < some; ++i, x += sizeof v) {
-      GPURED__PREFETCH(x + GPURED__FAR_AHEAD);
+      GPURED__PREFETCH_FAR(x + GPURED__FAR_AHEAD);
       memcpy(&v, x, sizeof v);
       v ^= flip;
       few += (v & low) + (v >> 8 & low);
@@ -4023,7 +4031,7 @@ GPURED__INLINE GPURED__V GPURED__N(sum_words)(const char *x, int64_t vectors, ui
   const GPURED__V low = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
   GPURED__V all = GPURED__N(splat)(0), v;
   for (; vectors > 0; --vectors, x += sizeof v) {
-    GPURED__PREFETCH(x + GPURED__FAR_AHEAD);
+    GPURED__PREFETCH_FAR(x + GPURED__FAR_AHEAD);
     memcpy(&v, x, sizeof v);
     v ^= flip;
     all += (v & low) + (v >> 32);
