@@ -3221,26 +3221,83 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
   return v[0];
 }
 
-/* out[r] = the fold of row r: rows of `group` elements, which touch, so that a vector holds
- * several; group is a power of two. Returns how many rows it did. */
-GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, int64_t rows,
+/* Takes the rows of n elements at the beginning of a vector apart, to groups of `group` elements,
+ * filled up with what changes no result. */
+typedef struct GPURED__N(spread) {
+  GPURED__V fill;
+#if GPURED__X86 && GPURED__WIDTH == 64
+  __mmask16 mask;
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  __m256i from, mask;
+#endif
+} GPURED__N(spread);
+#define GPURED__SPREADS (GPURED__X86 && GPURED__WIDTH >= 32)
+
+GPURED__INLINE GPURED__N(spread) GPURED__N(spread_start)(int kernel, int n, int group) {
+  GPURED__N(spread) s;
+#if GPURED__X86 && GPURED__WIDTH == 64
+  unsigned mask = 0;
+  int i;
+  for (i = 0; i < GPURED__W; ++i) mask |= (unsigned)(i % group < n) << i;
+  s.mask = (__mmask16)mask;
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  enum { WORDS = GPURED__ESIZE / 4 };
+  int32_t from[8], mask[8];
+  int i, at;
+  for (i = 0; i < 8; ++i) {
+    at = i / WORDS % group;
+    mask[i] = -(at < n);
+    from[i] = (i / WORDS / group * n + at) * WORDS + i % WORDS;
+  }
+  memcpy(&s.from, from, sizeof from);
+  memcpy(&s.mask, mask, sizeof mask);
+#endif
+  s.fill = GPURED__N(splat)(GPURED__N(neutral)(kernel));
+  (void)n, (void)group;
+  return s;
+}
+
+GPURED__INLINE GPURED__V GPURED__N(spread_rows)(const GPURED__N(spread) * s, GPURED__V v) {
+#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__ESIZE == 4
+  return (GPURED__V)_mm512_mask_expand_epi32((__m512i)s->fill, s->mask, (__m512i)v);
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  return (GPURED__V)_mm512_mask_expand_epi64((__m512i)s->fill, (__mmask8)s->mask, (__m512i)v);
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  return (GPURED__V)_mm256_blendv_epi8((__m256i)s->fill,
+                                       _mm256_permutevar8x32_epi32((__m256i)v, s->from), s->mask);
+#else
+  (void)s;
+  return v;
+#endif
+}
+
+/* Are rows of n elements treated as groups of `group`? */
+GPURED__INLINE int GPURED__N(packs)(int64_t n, int group) {
+  return group > 1 && (n == group || (GPURED__SPREADS && n < group && 2 * n > group));
+}
+
+/* out[r] = the fold of row r: rows of n elements, which touch, so that a vector holds several;
+ * group is the next power of two. Returns how many rows it did. */
+GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, int64_t rows, int n,
                                               int group, GPURED__T *out) {
+  const int each = GPURED__W / group, over = each * (group - n); /* that the last vector reads */
+  const GPURED__N(spread) s = GPURED__N(spread_start)(kernel, n, group);
   GPURED__V v[GPURED__W];
   int64_t r;
   int i;
-  for (r = 0; r + GPURED__W <= rows; r += GPURED__W, x += GPURED__W * group) {
+  for (r = 0; (r + GPURED__W) * n + over <= rows * n; r += GPURED__W, x += GPURED__W * n) {
     GPURED__UNROLL
     for (i = 0; i < group; ++i) {
       if (i * GPURED__W * GPURED__ESIZE % 64 == 0)
-        GPURED__PREFETCH_FAR((const char *)(x + i * GPURED__W) + GPURED__FAR_AHEAD);
-      v[i] = GPURED__N(load)(x + i * GPURED__W);
+        GPURED__PREFETCH_FAR((const char *)(x + i * each * n) + GPURED__FAR_AHEAD);
+      v[i] = GPURED__N(load)(x + i * each * n);
+      if (n < group) v[i] = GPURED__N(spread_rows)(&s, v[i]);
       v[i] = GPURED__N(first)(kernel, v[i], v[i]);
     }
     GPURED__N(store)(out + r, GPURED__N(canonical)(GPURED__N(fold_across)(kernel, v, group)));
   }
   return r;
 }
-
 /* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. Short ones end
  * their fold together, as many as a vector has elements. */
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
@@ -3250,14 +3307,14 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
   int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
   const GPURED__T *safe = x + (rows - 1) * stride - over; /* the last row that may be read on */
   int i;
-  if (stride == n && n == GPURED__W)
-    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W, out);
-  else if (stride == n && 2 * n == GPURED__W)
-    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 2, out);
-  else if (stride == n && 4 * n == GPURED__W && n > 1)
-    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 4, out);
-  else if (stride == n && 8 * n == GPURED__W && n > 1)
-    r = GPURED__N(rows_packed)(kernel, x, rows, GPURED__W / 8, out);
+  if (stride == n && GPURED__N(packs)(n, GPURED__W))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W, out);
+  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 2))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 2, out);
+  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 4))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 4, out);
+  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 8))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 8, out);
   for (x += r * stride; n < 3 * GPURED__LANES && r + GPURED__W <= rows; r += GPURED__W) {
     for (i = 0; i < GPURED__W; ++i, x += stride) {
       GPURED__N(ahead)(x, n);
@@ -6100,6 +6157,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__N
 #undef GPURED__S
 #undef GPURED__W
+#undef GPURED__SPREADS
 #undef GPURED__V
 #undef GPURED__UV
 #undef GPURED__FEED_NARROW
