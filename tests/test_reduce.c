@@ -310,6 +310,28 @@ static void test_bytes(gpured_backend backend) {
       }
 }
 
+/* Rows that touch and share vectors: as many as fill some, and few more or less. */
+static void test_short_rows(gpured_backend backend) {
+  static const int64_t rows[] = {15, 16, 17, 35, 100};
+  static const int ops[] = {GPURED_SUM,   GPURED_PROD,  GPURED_MIN,  GPURED_MAX,
+                            GPURED_SUMSQ, GPURED_NORM1, GPURED_MEAN, GPURED_ABSMAX};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL};
+  int i, j, k;
+  int64_t n;
+  for (n = 1; n <= 17; ++n)
+    for (i = 0; i < COUNT(rows); ++i)
+      for (j = 0; j < COUNT(dtypes) * COUNT(kinds); ++j) {
+        const int64_t shape[2] = {rows[i], n};
+        box in = box_filled(dtypes[j / 2], 2, shape, LAYOUT_C, kinds[j % 2], 3 + (uint64_t)n);
+        for (k = 0; k < COUNT(ops); ++k) {
+          reduce_case c = {backend, ops[k], &in.t, 2, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+          check(&c);
+        }
+        box_free(&in);
+      }
+}
+
 /* Means of integers up to the length at which their sums may be rounded, and beyond it. */
 static void test_means(gpured_backend backend) {
   static const int64_t lengths[] = {1000, (1 << 21) - 1, 1 << 21, (1 << 21) + 1};
@@ -585,6 +607,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_columns", test_columns, 0},
                                   {"reduce_tiles", test_tiles, 0},
                                   {"reduce_bytes", test_bytes, 0},
+                                  {"reduce_short_rows", test_short_rows, 0},
                                   {"reduce_means", test_means, 0},
                                   {"reduce_specials", test_specials, 0},
                                   {"reduce_special_pairs", test_special_pairs, 0},
