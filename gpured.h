@@ -3241,13 +3241,13 @@ GPURED__INLINE GPURED__N(spread) GPURED__N(spread_start)(int kernel, int n, int 
   for (i = 0; i < GPURED__W; ++i) mask |= (unsigned)(i % group < n) << i;
   s.mask = (__mmask16)mask;
 #elif GPURED__X86 && GPURED__WIDTH == 32
-  enum { WORDS = GPURED__ESIZE / 4 };
+  const int words = GPURED__ESIZE / 4;
   int32_t from[8], mask[8];
   int i, at;
   for (i = 0; i < 8; ++i) {
-    at = i / WORDS % group;
+    at = i / words % group;
     mask[i] = -(at < n);
-    from[i] = (i / WORDS / group * n + at) * WORDS + i % WORDS;
+    from[i] = (i / words / group * n + at) * words + i % words;
   }
   memcpy(&s.from, from, sizeof from);
   memcpy(&s.mask, mask, sizeof mask);
@@ -3302,6 +3302,8 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
  * their fold together, as many as a vector has elements. */
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
                                            int64_t rows, int64_t n, GPURED__T *out) {
+  const int half = GPURED__W > 2 ? GPURED__W / 2 : 1, fourth = GPURED__W > 4 ? GPURED__W / 4 : 1,
+            eighth = GPURED__W > 8 ? GPURED__W / 8 : 1;
   GPURED__V v[GPURED__W];
   GPURED__T one[GPURED__W];
   int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
@@ -3309,12 +3311,12 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
   int i;
   if (stride == n && GPURED__N(packs)(n, GPURED__W))
     r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W, out);
-  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 2))
-    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 2, out);
-  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 4))
-    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 4, out);
-  else if (stride == n && GPURED__N(packs)(n, GPURED__W / 8))
-    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W / 8, out);
+  else if (stride == n && GPURED__N(packs)(n, half))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, half, out);
+  else if (stride == n && GPURED__N(packs)(n, fourth))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, fourth, out);
+  else if (stride == n && GPURED__N(packs)(n, eighth))
+    r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, eighth, out);
   for (x += r * stride; n < 3 * GPURED__LANES && r + GPURED__W <= rows; r += GPURED__W) {
     for (i = 0; i < GPURED__W; ++i, x += stride) {
       GPURED__N(ahead)(x, n);
