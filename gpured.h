@@ -1948,7 +1948,7 @@ typedef struct gpured__scan_kernels {
 
 /* A tile of the scan is 16 blocks; 14 levels of 16 above the blocks are enough for 2^63. */
 enum { GPURED__SCAN_TILE = 4096, GPURED__CARRY_LEVELS = 14, GPURED__SCAN_STREAM = 4 };
-/* Lines of fewer elements do not go past the caches: they are over before it pays. */
+/* Lines of up to so many elements do not go past the caches: they are over before it pays. */
 enum { GPURED__STREAM_LEAST = 8 * GPURED__BLOCK };
 /* Bytes that a scan asks for early: of what it reads, and of where it stores. */
 enum { GPURED__SCAN_AHEAD = 4096, GPURED__STORE_AHEAD = 512 };
