@@ -484,6 +484,7 @@ struct job {
   int64_t segment_units; /* 2^k blocks each */
   char *partial;         /* nodes [outputs][segments], when there are several */
   int beside;            /* nodes [segments][outputs] instead: columns write them side by side */
+  int place;             /* whose words segments meet in; below 0: in a second launch */
 };
 
 template <class T>
@@ -1187,10 +1188,137 @@ GPURED__DEV void let_next_launch() {
 #endif
 }
 
-/* The tree over up to 16 nodes; the largest ones come in halves, for the sake of registers. */
-template <int K, class N>
+/* ---- What blocks of threads show each other while they run ---- */
+
+/* A word that tiles show each other. The second cache shall keep it while elements stream through:
+ * asked for in memory, such words are 6 % of the traffic of scans of lines that lie side by side. */
+GPURED__DEV void send_word(unsigned long long *to, unsigned long long x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.relaxed.gpu.global.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(to), "l"(x),
+               "l"(policy)
+               : "memory");
+#else
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
+#endif
+}
+GPURED__DEV unsigned long long read_word(const unsigned long long *from) {
+  unsigned long long x;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u64 %0, [%1], %2;"
+               : "=l"(x)
+               : "l"(from), "l"(policy)
+               : "memory");
+#else
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(from) : "memory");
+#endif
+  return x;
+}
+
+/* Values that tiles show each other, in words of zeros: half of a word is the value, the other says
+ * that it is there. Those of 16 tiles, or of 32 lines, are whole lines of the caches, and none of
+ * them is the ticket's. */
+enum { STATE_HEAD = 16 };
+template <class E>
+GPURED__DEV void show(unsigned long long *state, int64_t at, E x) {
+  enum { WORDS = sizeof(E) / 4 };
+  uint32_t word[WORDS];
+  memcpy(word, &x, sizeof x);
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i)
+    send_word(state + STATE_HEAD + at * WORDS + i, (unsigned long long)word[i] << 32 | 1ull);
+}
+template <class E>
+GPURED__DEV bool look(const unsigned long long *state, int64_t at, E *x) {
+  enum { WORDS = sizeof(E) / 4 };
+  uint32_t word[WORDS];
+  unsigned ready = 1;
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i) {
+    const unsigned long long u = read_word(state + STATE_HEAD + at * WORDS + i);
+    word[i] = (uint32_t)(u >> 32);
+    ready &= (unsigned)u;
+  }
+  memcpy(x, word, sizeof *x);
+  return ready & 1u;
+}
+
+#ifdef GPURED_TEST_DELAYS /* shakes the order in which tiles meet */
+GPURED__DEV void delay(int64_t tile) {
+  unsigned long long now = (unsigned long long)clock64();
+  unsigned r = (unsigned)((now ^ (unsigned long long)tile * 2654435761u) * 2246822519u >> 13);
+  if (r % 4 == 0) __nanosleep(r / 4 % 20000);
+}
+#else
+GPURED__DEV void delay(int64_t) {}
+#endif
+
+/*
+ * Where a sequence has few segments there is no second launch: every segment shows its node and
+ * counts itself, and the one that is the last to do so takes the nodes of all. That it is the last
+ * says that the others have written, not that it can see it, so it looks until it does. (To wait
+ * until a write can be seen, before counting, takes 2 us.) It leaves all words zero for the next
+ * launch on its stream, to which alone they belong. (Section 10 shares them out.)
+ */
+enum { MEETING_STREAMS = 16, MEETING_WORDS = 16384, MEETING_TILES_LOG2 = 9 };
+static __device__ unsigned long long meeting[MEETING_STREAMS][MEETING_WORDS];
+
+/* Shows a segment's node, of which threads 0 to LANES - 1 have a lane each, and counts it. Does it
+ * come last of its sequence? Thread 0 knows. */
+template <int LANES, class N>
+GPURED__DEV bool show_segment(const job &j, int64_t row, int64_t segment, N node) {
+  const int t = (int)threadIdx.x;
+  unsigned long long *words = meeting[j.place];
+  delay(row * j.segments + segment);
+  if (t < LANES) show(words + j.outputs / 16 * 16, (row * j.segments + segment) * LANES + t, node);
+  return t == 0 && atomicAdd((unsigned *)(words + row), 1u) == (unsigned)j.segments - 1;
+}
+
+/* The nodes of all segments of a sequence, as they come into sight, each taken by one thread; what
+ * it makes of its neighbouring ones is left in shared memory. Returns the number of those. */
+template <int K, int LANES, class N>
+GPURED__DEV int take_shown(const job &j, int64_t row, N *shared) {
+  enum { AT_ONCE = sizeof(N) > 16 ? 2 : 64 / sizeof(N), WORDS = sizeof(N) / 4 };
+  const int lane = (int)threadIdx.x % LANES, segments = (int)j.segments;
+  unsigned long long *words = meeting[j.place] + j.outputs / 16 * 16;
+  for (int at = (int)threadIdx.x / LANES * AT_ONCE; at < segments;
+       at += (int)blockDim.x / LANES * AT_ONCE) {
+    const int64_t base = (row * segments + at) * LANES + lane;
+    N x[AT_ONCE];
+    bool ready;
+    do {
+      ready = true;
+#pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) {
+        set_neutral<K>(&x[i]);
+        if (at + i < segments) ready &= look(words, base + i * LANES, &x[i]);
+      }
+    } while (!ready);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i)
+#pragma unroll
+      for (int k = 0; k < WORDS; ++k)
+        if (at + i < segments) words[STATE_HEAD + (base + i * LANES) * WORDS + k] = 0;
+#pragma unroll
+    for (int d = 1; d < AT_ONCE; d *= 2)
+#pragma unroll
+      for (int i = 0; i + d < AT_ONCE; i += 2 * d) x[i] = combined<K>(x[i], x[i + d]);
+    shared[at / AT_ONCE * LANES + lane] = x[0];
+  }
+  if (threadIdx.x == 0) meeting[j.place][row] = 0;
+  return (segments + AT_ONCE - 1) / AT_ONCE;
+}
+
+/* ---- The second launch ---- */
+
+/* The tree over up to 16 nodes; those of more than MOST bytes come in halves, for the sake of
+ * registers. */
+template <int K, int MOST = 16, class N>
 GPURED__DEV N sixteen_nodes(const N *node, int64_t step, int count) {
-  enum { AT_ONCE = sizeof(N) > 16 ? 8 : 16 };
+  enum { AT_ONCE = sizeof(N) > MOST ? 8 : 16 };
   N all, x[AT_ONCE];
   set_neutral<K>(&all);
 #pragma unroll 1
@@ -2782,17 +2910,20 @@ GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64
   __syncwarp();
 }
 
-/* The tree over the tiles of a segment, whose nodes lie in shared memory; the result is in the
- * first PN threads of the block. */
+/* The tree over nodes in shared memory, 16 at a time; the result is in the first LANES threads of
+ * the block, and where the first node was. */
 template <int K, int LANES, class N>
-GPURED__DEV void join_tiles(N *nodes, int count) {
+GPURED__DEV N join_tiles(N *nodes, int count) {
   const int lane = (int)threadIdx.x % LANES, slot = (int)threadIdx.x / LANES;
-  for (int d = 1; d < count; d *= 2) {
+  for (int d = 1; d < count; d *= 16) {
     __syncthreads();
-    for (int i = slot * 2 * d; i + d < count; i += (int)blockDim.x / LANES * 2 * d)
-      nodes[i * LANES + lane] = combined<K>(nodes[i * LANES + lane], nodes[(i + d) * LANES + lane]);
+    for (int i = slot * 16 * d; i < count; i += (int)blockDim.x / LANES * 16 * d) {
+      N *first = nodes + i * LANES + lane;
+      *first = sixteen_nodes<K, 8>(first, d * LANES, (count - i + d - 1) / d);
+    }
   }
   __syncthreads();
+  return nodes[lane];
 }
 
 /* Long rows: a segment of a row, or a whole one, for each block. */
@@ -2807,12 +2938,13 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
   N *nodes = (N *)(ring + warps * TILE), node[VN];
   char *stage = ring + wi * TILE;
-  const int64_t row = blockIdx.x / j.segments, segment = blockIdx.x % j.segments;
-  const int64_t first = segment << w.tiles_log2;
+  const unsigned segments = (unsigned)j.segments;
+  const int64_t row = j.outputs == 1 ? 0 : blockIdx.x / segments;
+  const int64_t segment = blockIdx.x - row * segments, first = segment << w.tiles_log2;
   let_next_launch();
   const int64_t left = w.row_tiles - first;
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
-  const char *base = j.in + start_of(j, row) * stored<D>::SIZE;
+  const char *base = j.in + (row ? start_of(j, row) * stored<D>::SIZE : 0);
   const int lead = (int)((uintptr_t)base & 127);
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
@@ -2829,7 +2961,14 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
     __syncwarp();
   }
   if (K == K_ARG && t == 0) nodes[wi] = *node;
-  join_tiles<K, LANES>(nodes, K == K_ARG ? warps : count);
+  const N whole = join_tiles<K, LANES>(nodes, K == K_ARG ? warps : count);
+  if (j.place >= 0) {
+    if (!__syncthreads_or(show_segment<LANES>(j, row, segment, whole))) return;
+    N *shown = (N *)ring;
+    const N all = join_tiles<K, LANES>(shown, take_shown<K, LANES>(j, row, shown));
+    if (threadIdx.x < LANES) finish_half<K>(j, row, all, t, 0xffffu);
+    return;
+  }
   if (wi) return;
 #pragma unroll
   for (int e = 0; e < VN; ++e) node[e] = nodes[(t < PN ? t : 0) * VN + e];
@@ -4299,71 +4438,6 @@ GPURED__DEV void clear_used(const line_scan &a) {
        i += (int64_t)gridDim.x * SCAN_THREADS)
     a.used[i] = 0;
 }
-
-/* A word that tiles show each other. The second cache shall keep it while elements stream through:
- * asked for in memory, such words are 6 % of the traffic of lines that lie side by side. */
-GPURED__DEV void send_word(unsigned long long *to, unsigned long long x) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  asm volatile("st.relaxed.gpu.global.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(to), "l"(x),
-               "l"(policy)
-               : "memory");
-#else
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
-#endif
-}
-GPURED__DEV unsigned long long read_word(const unsigned long long *from) {
-  unsigned long long x;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u64 %0, [%1], %2;"
-               : "=l"(x)
-               : "l"(from), "l"(policy)
-               : "memory");
-#else
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(from) : "memory");
-#endif
-  return x;
-}
-
-/* Values that tiles show each other. Those of 16 tiles, or of 32 lines, are whole lines of the
- * caches, and none of them is the ticket's. */
-enum { STATE_HEAD = 16 };
-template <class E>
-GPURED__DEV void show(unsigned long long *state, int64_t at, E x) {
-  enum { WORDS = sizeof(E) / 4 };
-  uint32_t word[WORDS];
-  memcpy(word, &x, sizeof x);
-#pragma unroll
-  for (int i = 0; i < WORDS; ++i)
-    send_word(state + STATE_HEAD + at * WORDS + i, (unsigned long long)word[i] << 32 | 1ull);
-}
-template <class E>
-GPURED__DEV bool look(const unsigned long long *state, int64_t at, E *x) {
-  enum { WORDS = sizeof(E) / 4 };
-  uint32_t word[WORDS];
-  unsigned ready = 1;
-#pragma unroll
-  for (int i = 0; i < WORDS; ++i) {
-    const unsigned long long u = read_word(state + STATE_HEAD + at * WORDS + i);
-    word[i] = (uint32_t)(u >> 32);
-    ready &= (unsigned)u;
-  }
-  memcpy(x, word, sizeof *x);
-  return ready & 1u;
-}
-
-#ifdef GPURED_TEST_DELAYS /* shakes the order in which tiles meet */
-GPURED__DEV void delay(int64_t tile) {
-  unsigned long long now = (unsigned long long)clock64();
-  unsigned r = (unsigned)((now ^ (unsigned long long)tile * 2654435761u) * 2246822519u >> 13);
-  if (r % 4 == 0) __nanosleep(r / 4 % 20000);
-}
-#else
-GPURED__DEV void delay(int64_t) {}
-#endif
 
 /* Which elements a tile has: line and position of the element in slot e. */
 struct tile_map {
@@ -6528,6 +6602,35 @@ static gpured_status check_pointer(const machine *m, const void *p) {
   return GPURED_OK;
 }
 
+/*
+ * Which of `places` places is the stream's, or -1 where it has none: a stream keeps its place for
+ * good, named by its id, which no other stream ever has; those that come when all are taken have
+ * none. Nor has a captured graph, which may be replayed beside whatever the stream does then, or a
+ * stream that is made for one call.
+ */
+static gpured_status place_of_stream(const machine *m, uint64_t *owners, int places, int *place) {
+  enum { TRIES = 16 };
+  cudaStreamCaptureStatus capture;
+  unsigned long long id;
+  int i;
+  *place = -1;
+  if (m->passing || m->device >= DEVICES_MOST) return GPURED_OK;
+  GPURED__TRY(cudaStreamIsCapturing(m->stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone) return GPURED_OK;
+  GPURED__TRY(cudaStreamGetId(m->stream, &id));
+  const uint64_t key = (id + 1) * DEVICES_MOST + (uint64_t)m->device;
+  unsigned at = (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) % (unsigned)places;
+  for (i = 0; i < TRIES && *place < 0; ++i, at = (at + 1) % (unsigned)places) {
+    uint64_t owner = 0;
+    if (__atomic_load_n(&owners[at], __ATOMIC_RELAXED) == key ||
+        __atomic_compare_exchange_n(&owners[at], &owner, key, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED) ||
+        owner == key)
+      *place = (int)at;
+  }
+  return GPURED_OK;
+}
+
 static int log2_up(int64_t n) {
   int k = 0;
   while ((int64_t)1 << k < n) ++k;
@@ -6545,6 +6648,7 @@ struct reduction {
   int acc, kind, dtype;    /* dtype: as kernels know it, by size where only that matters */
   int route, how, threads; /* how: which reading kernel */
   int lanes;               /* of a segment's node */
+  int meets;               /* segments can, without a second launch */
   int64_t blocks;
   size_t shared, workspace;
   rows r;
@@ -6607,6 +6711,7 @@ static void describe(const gpured__plan *p, job *j) {
   if (p->kernel == GPURED__MIN || p->kernel == GPURED__ARG_MIN)
     j->flip ^= p->acc == GPURED__U64 ? ~(uint64_t)0 : sign;
   j->segments = 1;
+  j->place = -1;
 }
 
 /* ---- Tables of kernels ---- */
@@ -6948,8 +7053,28 @@ static int row_warps(int64_t tiles, int most) {
 
 /* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
  * all multiprocessors end at about the same time. */
+/* Tiles of segments that make one wave of blocks of threads, as far as segments get that long: the
+ * nodes of tiles shall leave room for a second block. */
+static int meeting_tiles(const reduction *r, int64_t wave) {
+  const int most = MEETING_TILES_LOG2 - (node_lanes(r) > 1 && r->acc != GPURED__F32);
+  int log2 = 3;
+  while (log2 < most && r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << log2) > wave)
+    ++log2;
+  return log2;
+}
+
+/* Segments meet where they are few and their nodes have room. */
+static int can_meet(const reduction *r, int64_t most) {
+  const int64_t words = (int64_t)node_bytes(r) / 4 * node_lanes(r);
+  const int64_t segments =
+      r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << meeting_tiles(r, most / 2));
+  return segments <= most && segments * words + (r->j.outputs / 16 + 1) * 16 <= MEETING_WORDS;
+}
+
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
+  /* Two blocks of threads for a multiprocessor, or as many smaller ones. */
+  const int64_t wave = (int64_t)m->processors * 2 * LONG_WARPS / long_warps(r->kind);
   const int64_t enough = (int64_t)m->processors * (r->j.outputs > 1 ? 32 : 3);
   w->mode = mode;
   w->width = 16 * size;
@@ -6964,6 +7089,10 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   while (w->tiles_log2 < ROWS_MOST_LOG2 &&
          gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
     ++w->tiles_log2;
+  if (can_meet(r, 2 * wave)) {
+    r->meets = 1;
+    w->tiles_log2 = meeting_tiles(r, wave);
+  }
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->threads = long_warps(r->kind);
@@ -7292,7 +7421,17 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
                                         : (void *)&r->c;
   kernel = r->route == ROUTE_ANY ? any_kernel_of(r) : reading_kernel(r, r->how);
   st = launch(m, kernel, r->blocks, r->threads, r->shared, arguments);
-  return st != GPURED_OK || r->j.segments == 1 ? st : run_finish(m, r);
+  return st != GPURED_OK || r->j.segments == 1 || r->j.place >= 0 ? st : run_finish(m, r);
+}
+
+/* Where the segments of a reduction shall meet; then its nodes need no memory. */
+static gpured_status find_meeting(const machine *m, reduction *r, int has_workspace) {
+  static uint64_t owners[MEETING_STREAMS];
+  gpured_status st;
+  if (!r->meets || r->j.segments == 1) return GPURED_OK;
+  st = place_of_stream(m, owners, MEETING_STREAMS, &r->j.place);
+  if (r->j.place >= 0 && !has_workspace) r->workspace = 0;
+  return st;
 }
 
 /* ============================================================================================== */
@@ -7626,41 +7765,9 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
 
 /* A stream's two states. One thread at a time launches what uses them. */
 struct standing_part {
-  uint64_t owner;
   int busy, next; /* which of the two is zero */
   int64_t used;   /* words of the other one that are not */
 };
-
-/*
- * The part of a stream, or NULL where it has none: a stream keeps its part for good, named by its
- * id, which no other stream ever has; those that come when all parts are taken have none. Nor has a
- * captured graph, which may be replayed beside whatever the stream does then.
- */
-static gpured_status find_standing(const machine *m, standing_part **found, char **memory) {
-  static standing_part parts[STANDING_STREAMS];
-  enum { TRIES = 16 };
-  cudaStreamCaptureStatus capture;
-  unsigned long long id;
-  void *start;
-  int i;
-  GPURED__TRY(cudaStreamIsCapturing(m->stream, &capture));
-  if (capture != cudaStreamCaptureStatusNone) return GPURED_OK;
-  GPURED__TRY(cudaStreamGetId(m->stream, &id));
-  GPURED__TRY(cudaGetSymbolAddress(&start, standing)); /* of the current context */
-  const uint64_t key = (id + 1) * DEVICES_MOST + (uint64_t)m->device;
-  unsigned at = (unsigned)(key * 0x9e3779b97f4a7c15u >> 32) % STANDING_STREAMS;
-  for (i = 0; i < TRIES && !*found; ++i, at = (at + 1) % STANDING_STREAMS) {
-    uint64_t owner = 0;
-    if (__atomic_load_n(&parts[at].owner, __ATOMIC_RELAXED) == key ||
-        __atomic_compare_exchange_n(&parts[at].owner, &owner, key, 0, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED) ||
-        owner == key) {
-      *found = &parts[at];
-      *memory = (char *)start + at * sizeof standing[0];
-    }
-  }
-  return GPURED_OK;
-}
 
 static gpured_status launch_scan(const machine *m, scan_launch *s) {
   void *arguments[] = {&s->a};
@@ -7687,15 +7794,19 @@ static gpured_status launch_on_part(const machine *m, scan_launch *s, standing_p
 /* Small states are standing memory; others are cleared before every launch. (A kernel that clears
  * one while the scan starts takes longer than this to launch.) */
 static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
-  standing_part *part = NULL;
-  char *states = NULL;
+  static uint64_t owners[STANDING_STREAMS];
+  static standing_part parts[STANDING_STREAMS];
   if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  if (s->clears && s->workspace && s->workspace <= 8 * STANDING_WORDS && !m->passing &&
-      m->device < DEVICES_MOST) {
-    gpured_status st = find_standing(m, &part, &states);
+  if (s->clears && s->workspace && s->workspace <= 8 * STANDING_WORDS) {
+    int place;
+    void *start;
+    gpured_status st = place_of_stream(m, owners, STANDING_STREAMS, &place);
     if (st != GPURED_OK) return st;
+    if (place >= 0) {
+      GPURED__TRY(cudaGetSymbolAddress(&start, standing)); /* of the current context */
+      return launch_on_part(m, s, &parts[place], (char *)start + place * sizeof standing[0]);
+    }
   }
-  if (part) return launch_on_part(m, s, part, states);
   s->a.state = (unsigned long long *)memory;
   if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
   return launch_scan(m, s);
@@ -13134,6 +13245,8 @@ static gpured_status reduce_on_device(const machine *m, const gpured__plan *p,
   scratch s;
   gpured_status st;
   choose(m, p, &r);
+  st = find_meeting(m, &r, call->o.workspace != NULL); /* which has to be large enough always */
+  if (st != GPURED_OK) return st;
   st = take(call, m, r.workspace, &s);
   if (st != GPURED_OK) return st;
   return give_back(call, m, &s, run_reduction(m, p, &r, s.start));
