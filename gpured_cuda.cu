@@ -3089,6 +3089,9 @@ enum {
   COLS_THREADS = 256,
   COLS_ACROSS_LOG2 = 4,
   COLS_MOST_LOG2 = 5, /* few segments: their nodes cost more to write than bytes to read */
+  /* Bytes that are read by blocks of threads which are all there at once, so that clusters join
+   * their segments. Of more, such blocks do not end together: 0.03 to 0.08 slower at twice that. */
+  COLS_AT_ONCE = 1 << 29,
   COLS_SHORT = 64,
   SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
   COLS_FEW = 8
@@ -3105,6 +3108,7 @@ struct cols {
   int narrow;               /* 16 rows are read as one, and a tile is all columns */
   int loose;                /* short ones: rows begin anywhere, elements are loaded one by one */
   int packed;               /* short ones: 16 bytes of results lie together */
+  int cluster_log2;         /* blocks of threads that join their segments themselves */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
                                threads to its next: strips, segments, batches */
@@ -3501,6 +3505,49 @@ GPURED__DEV N fold_column(N *lane, int step) {
   return a[0];
 }
 
+/* All threads of a cluster wait for each other. */
+GPURED__DEV void cluster_sync() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+/* What the block of that rank in the cluster has where this one has x. */
+template <class N>
+GPURED__DEV const N *of_rank(const N *x, int rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  return (const N *)__cluster_map_shared_rank(x, (unsigned)rank);
+#else
+  return x + rank * 0;
+#endif
+}
+
+/*
+ * The blocks of threads of a cluster have neighbouring segments of the same columns. Each of them
+ * takes a share of the columns, `from` to `to`, and joins what all have of those, where it has its
+ * own; nobody leaves before all have read.
+ */
+enum { CLUSTER_MOST_LOG2 = 3 };
+template <int K, int LANES, class N>
+GPURED__DEV void join_cluster(const cols &c, N *grid, int columns, int from, int to) {
+  enum { MOST = 1 << CLUSTER_MOST_LOG2 };
+  const int mine = to - from, ranks = 1 << c.cluster_log2;
+  cluster_sync();
+  for (int e = (int)threadIdx.x; e < mine * LANES; e += (int)blockDim.x) {
+    N *own = grid + e / mine * columns + from + e % mine, x[MOST];
+#pragma unroll
+    for (int r = 0; r < MOST; ++r) {
+      set_neutral<K>(&x[r]);
+      if (r < ranks) x[r] = *of_rank(own, r);
+    }
+#pragma unroll
+    for (int d = 1; d < MOST; d *= 2)
+#pragma unroll
+      for (int r = 0; r < MOST; r += 2 * d) x[r] = combined<K>(x[r], x[r + d]);
+    *own = x[0];
+  }
+  cluster_sync();
+}
+
 template <int A, int D, int K>
 static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL ? 2 : 3)
     reduce_cols(const job j, const cols c) {
@@ -3521,8 +3568,10 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   const int lane = c.narrow ? 0 : high % GPURED__LANES;
   const int deep = c.narrow ? high : high / GPURED__LANES, depth = 1 << c.deep_log2;
   const int threads = (int)blockDim.x;
-  const int64_t k = blockIdx.x, tile = k % c.tiles, segment = k / c.tiles % j.segments;
-  const int64_t outer = k / c.tiles / j.segments, first_col = tile * c.columns;
+  const unsigned k = blockIdx.x >> c.cluster_log2, tiles = (unsigned)c.tiles;
+  const unsigned rank = blockIdx.x - (k << c.cluster_log2), groups = (unsigned)j.segments;
+  const int64_t tile = k % tiles, group = k / tiles % groups, outer = k / tiles / groups;
+  const int64_t segment = (group << c.cluster_log2) + rank, first_col = tile * c.columns;
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
   const char *base = j.in + (start_of(j, outer * c.width) + first_col) * SIZE +
                      (from * GPURED__BLOCK + lane) * c.row_bytes;
@@ -3560,21 +3609,29 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     }
     __syncthreads();
   }
+  if (FREE) {
+    for (int e = (int)threadIdx.x; e < c.columns; e += threads)
+      grid[e] = fold_column<K>(grid + e, columns);
+    __syncthreads();
+  }
+  const int exist = (int)min((int64_t)c.columns, c.width - first_col);
+  const int share_of = (exist + (1 << c.cluster_log2) - 1) >> c.cluster_log2;
+  const int from_col = min((int)rank * share_of, exist), to_col = min(from_col + share_of, exist);
+  if (c.cluster_log2 > 0) join_cluster<K, FREE ? 1 : 16>(c, grid, columns, from_col, to_col);
+  const int64_t first_s = outer * c.width + first_col;
   if (j.segments == 1 || FREE) {
-    for (int e = (int)threadIdx.x; e < c.columns; e += threads) {
-      if (first_col + e >= c.width) break;
-      int64_t s = outer * c.width + first_col + e;
-      N result = fold_column<K>(grid + e, columns);
+    for (int e = from_col + (int)threadIdx.x; e < to_col; e += threads) {
+      N result = FREE ? grid[e] : fold_column<K>(grid + e, columns);
       if (j.segments == 1)
-        store_result<K>(j, s, result);
+        store_result<K>(j, first_s + e, result);
       else
-        ((N *)j.partial)[segment * j.outputs + s] = result;
+        ((N *)j.partial)[group * j.outputs + first_s + e] = result;
     }
     return;
   }
-  N *to = (N *)j.partial + (segment * j.outputs + outer * c.width + first_col) * 16;
-  for (int e = (int)threadIdx.x; e < 16 * c.columns; e += threads)
-    if (first_col + e / 16 < c.width) to[e] = grid[e % 16 * columns + e / 16];
+  N *to = (N *)j.partial + (group * j.outputs + first_s) * 16;
+  for (int e = 16 * from_col + (int)threadIdx.x; e < 16 * to_col; e += threads)
+    to[e] = grid[e % 16 * columns + e / 16];
 }
 
 /* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
@@ -3691,22 +3748,36 @@ struct short_column<A, D, K_ARG> {
   enum { V = sizeof(T) == 4 ? 4 : 2 };
   template <int MOST>
   GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, N *result) {
+    enum { AT_ONCE = MOST < 16 ? MOST : 16 };
+    T best[V];
+    int at[V];
 #pragma unroll
-    for (int i = 0; i < V; ++i) set_neutral<K_ARG>(&result[i]);
-#pragma unroll 4
-    for (int64_t row = 0; row < j.n; ++row) {
-      T x[V];
-      const char *from = base + row * row_bytes;
-      const uint4 raw =
-          loose ? load_loose<stored<D>::SIZE>(from, loose) : load_strip(from, V * stored<D>::SIZE);
-      unpack<D, T, V>(raw, x, j.how);
+    for (int i = 0; i < V; ++i) {
+      best[i] = lowest(T());
+      at[i] = 0;
+    }
+    for (int row = 0; row < (int)j.n; row += AT_ONCE) {
+      uint4 raw[AT_ONCE];
 #pragma unroll
-      for (int i = 0; i < V; ++i) {
-        T y = prepared<K_ARG>(x[i], j);
-        if (row > 0 && !beats(y, result[i].v)) continue;
-        result[i].v = y;
-        result[i].i = row;
+      for (int k = 0; k < AT_ONCE; ++k) {
+        const char *from = base + (row + k) * row_bytes;
+        if (row + k < (int)j.n)
+          raw[k] = loose ? load_loose<stored<D>::SIZE>(from, loose)
+                         : load_strip(from, V * stored<D>::SIZE);
       }
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; ++k) {
+        T x[V];
+        if (row + k >= (int)j.n) break;
+        unpack<D, T, V>(raw[k], x, j.how);
+#pragma unroll
+        for (int i = 0; i < V; ++i) keep_best(prepared<K_ARG>(x[i], j), row + k, &best[i], &at[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      result[i].v = best[i];
+      result[i].i = at[i];
     }
   }
 };
@@ -6528,31 +6599,49 @@ static gpured_status allow_shared(const machine *m, const void *kernel) {
   return GPURED_OK;
 }
 
+static gpured_status launch_with(const machine *m, cudaLaunchAttribute *attribute,
+                                 const void *kernel, int64_t blocks, int threads, size_t shared,
+                                 void **arguments) {
+  cudaLaunchConfig_t config = {};
+  gpured_status st = shared > 40 * 1024 ? allow_shared(m, kernel) : GPURED_OK;
+  if (st != GPURED_OK) return st;
+  config.gridDim = dim3((unsigned)blocks);
+  config.blockDim = dim3((unsigned)threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = m->stream;
+  config.attrs = attribute;
+  config.numAttrs = attribute != NULL && m->major >= 9;
+  return status_of(cudaLaunchKernelExC(&config, kernel, arguments));
+}
+
+static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
+                            size_t shared, void **arguments) {
+  return launch_with(m, NULL, kernel, blocks, threads, shared, arguments);
+}
+
 /* How a launch stands to the one in front of it: after its end, or at the same time, to wait for it
  * by itself where it must (after_launch_before). */
 enum { LAUNCH_AFTER, LAUNCH_BESIDE };
 
 static gpured_status launch_as(const machine *m, int how, const void *kernel, int64_t blocks,
                                int threads, size_t shared, void **arguments) {
-  cudaLaunchConfig_t config = {};
   cudaLaunchAttribute early;
-  gpured_status st = shared > 40 * 1024 ? allow_shared(m, kernel) : GPURED_OK;
-  if (st != GPURED_OK) return st;
   memset(&early, 0, sizeof early);
-  config.gridDim = dim3((unsigned)blocks);
-  config.blockDim = dim3((unsigned)threads);
-  config.dynamicSmemBytes = shared;
-  config.stream = m->stream;
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
-  config.numAttrs = how == LAUNCH_BESIDE && m->major >= 9;
-  return status_of(cudaLaunchKernelExC(&config, kernel, arguments));
+  return launch_with(m, how == LAUNCH_BESIDE ? &early : NULL, kernel, blocks, threads, shared,
+                     arguments);
 }
 
-static gpured_status launch(const machine *m, const void *kernel, int64_t blocks, int threads,
-                            size_t shared, void **arguments) {
-  return launch_as(m, LAUNCH_AFTER, kernel, blocks, threads, shared, arguments);
+static gpured_status launch_in_clusters(const machine *m, int cluster, const void *kernel,
+                                        int64_t blocks, int threads, size_t shared,
+                                        void **arguments) {
+  cudaLaunchAttribute size;
+  memset(&size, 0, sizeof size);
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim.x = (unsigned)cluster;
+  size.val.clusterDim.y = size.val.clusterDim.z = 1;
+  return launch_with(m, cluster > 1 ? &size : NULL, kernel, blocks, threads, shared, arguments);
 }
 
 /* Scratch memory on the device, for one call: the caller's, the hook's, or the stream's own. */
@@ -7172,12 +7261,15 @@ static int can_pack(const reduction *r) {
   return 1;
 }
 
-static int choose_short_cols(reduction *r, int64_t width, int size) {
+static int choose_short_cols(const machine *m, reduction *r, int64_t width, int size) {
   const int v = r->acc == GPURED__F32 ? 4 : 2;
   const int loose =
       width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
   if (r->j.n > (loose && size < 4 ? COLS_FEW : COLS_SHORT)) return 0;
   if (!reading_kernel(r, READ_SHORT_COLS)) return 0;
+  if (r->j.n >= 32 && r->kind != K_ARG &&
+      r->j.outputs / width * gpured__ceil_div(width, v) <= (int64_t)m->processors * 32)
+    return 0; /* too few threads to hide what each waits for */
   r->route = ROUTE_READ;
   r->how = r->j.n > COLS_FEW ? READ_SHORT_COLS : loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS;
   r->c.width = width;
@@ -7301,12 +7393,15 @@ static int choose_cols(const machine *m, reduction *r) {
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
   cols *c = &r->c;
   const size_t ring = COLS_RING_BYTES;
+  const int few = r->j.outputs * r->j.n <= COLS_AT_ONCE / size;
+  const int64_t enough = few ? m->processors / 2 : (int64_t)m->processors * 8;
+  int64_t segments;
   size_t nodes;
   int lost; /* columns of a tile, where rows are turned */
   if (width == 0 || r->j.line_count > 1) return 0;
   memset(c, 0, sizeof *c);
   c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
-  if (choose_short_cols(r, width, size)) return 1;
+  if (choose_short_cols(m, r, width, size)) return 1;
   c->width = width;
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size, lost)) return 1;
@@ -7329,14 +7424,17 @@ static int choose_cols(const machine *m, reduction *r) {
   while (c->blocks_log2 > 0 &&
          r->j.outputs / width * c->tiles *
                  gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2)) <
-             (int64_t)m->processors * 8)
+             enough)
     --c->blocks_log2;
-  r->j.segments = gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2));
+  segments = gpured__ceil_div(blocks, (int64_t)1 << (c->blocks_log2 + c->deep_log2));
+  if (few && segments <= 1 << CLUSTER_MOST_LOG2 && m->major >= 9)
+    c->cluster_log2 = log2_up(segments);
+  r->j.segments = gpured__ceil_div(segments, (int64_t)1 << c->cluster_log2);
   r->threads = (c->narrow ? 1 : 16) << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
   r->shared = COLS_RING_BYTES + nodes * (size_t)(c->blocks_log2 + 1);
   if (cols_free(r->acc, r->kind)) r->shared = nodes > ring ? nodes : ring;
-  r->blocks = r->j.outputs / width * c->tiles * r->j.segments;
+  r->blocks = (r->j.outputs / width * c->tiles * r->j.segments) << c->cluster_log2;
   if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
       r->shared + 1024 > (size_t)m->shared) {
     r->j.segments = 1;
@@ -7420,7 +7518,9 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
                  : r->how == READ_ITEMS ? (void *)&r->s
                                         : (void *)&r->c;
   kernel = r->route == ROUTE_ANY ? any_kernel_of(r) : reading_kernel(r, r->how);
-  st = launch(m, kernel, r->blocks, r->threads, r->shared, arguments);
+  st = launch_in_clusters(
+      m, r->route == ROUTE_READ && r->how == READ_COLS ? 1 << r->c.cluster_log2 : 1, kernel,
+      r->blocks, r->threads, r->shared, arguments);
   return st != GPURED_OK || r->j.segments == 1 || r->j.place >= 0 ? st : run_finish(m, r);
 }
 
@@ -10412,9 +10512,6 @@ GPURED__DEV bool elected() {
       "selp.u32 %0, 1, 0, p; }"
       : "=r"(yes));
   return yes != 0;
-}
-GPURED__DEV void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 /* A box of a tensor to shared memory, of one block or of all blocks in `mask`. */
