@@ -921,6 +921,105 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_any(const job j) {
   }
 }
 
+/* The fold of 2 H values by halving stride. */
+template <int K, class N, int H>
+struct halves {
+  GPURED__DEV void level(N *a) {
+#pragma unroll
+    for (int l = 0; l < H; ++l) a[l] = combined<K>(a[l], a[l + H]);
+  }
+  GPURED__DEV void fold(N *a) {
+    level(a);
+    halves<K, N, H / 2>::fold(a);
+  }
+};
+template <int K, class N>
+struct halves<K, N, 0> {
+  GPURED__DEV void fold(N *) {}
+};
+
+/* ---- Sequences of a thread ---- */
+/*
+ * Up to 16 elements are one of each lane: half a warp would have little to do, and most of it
+ * nothing. Neighbouring threads have neighbouring sequences.
+ */
+enum { ALONE_MOST = GPURED__LANES };
+
+/* The fold of n values, each the only one of its lane; f: what is done to it first. */
+template <int K, class T, class F>
+GPURED__DEV T fold_alone(const T *x, int n, const F &f) {
+  T a[ALONE_MOST];
+#pragma unroll
+  for (int l = 0; l < ALONE_MOST; ++l) {
+    set_neutral<K>(&a[l]);
+    if (l < n) a[l] = first<K>(f(x[l]));
+  }
+  halves<K, T, ALONE_MOST / 2>::fold(a);
+  return a[0];
+}
+
+template <int A, int K>
+struct alone {
+  typedef typename acc<A>::T T;
+  GPURED__DEV T node(const job &j, const T *x, int n) {
+    return fold_alone<K>(x, n, [&](T y) { return prepared<K>(y, j); });
+  }
+};
+template <int A>
+struct alone<A, K_ARG> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV arg_node<T> node(const job &j, const T *x, int n) {
+    arg_node<T> best = {prepared<K_ARG>(x[0], j), 0};
+#pragma unroll
+    for (int l = 1; l < ALONE_MOST; ++l) {
+      const arg_node<T> y = {prepared<K_ARG>(x[l], j), l};
+      if (l < n) best = combined<K_ARG>(best, y);
+    }
+    return best;
+  }
+};
+template <int A>
+struct alone<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV pair_node<T> node(const job &, const T *x, int n) {
+    pair_node<T> y = {fold_alone<K_MAX>(x, n, [](T e) { return e; }), 1};
+    if (is_finite(y.m))
+      y.s = fold_alone<K_ADD>(x, n, [&](T e) { return exponential(sub(e, y.m)); });
+    return y;
+  }
+};
+template <int A>
+struct alone<A, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  GPURED__DEV moments_node<T> node(const job &, const T *x, int n) {
+    moments_node<T> y;
+    y.n = n;
+    y.mean = quotient(fold_alone<K_ADD>(x, n, [](T e) { return e; }), (T)n);
+    y.m2 = fold_alone<K_SQUARE>(x, n, [&](T e) { return sub(e, y.mean); });
+    return y;
+  }
+};
+
+template <int A, int K>
+static __global__ void __launch_bounds__(ANY_THREADS) reduce_alone(const job j) {
+  typedef typename acc<A>::T T;
+  const int n = (int)j.n;
+  for (int64_t s = (int64_t)blockIdx.x * ANY_THREADS + threadIdx.x; s < j.outputs;
+       s += (int64_t)gridDim.x * ANY_THREADS) {
+    reader r;
+    T x[ALONE_MOST];
+    r.j = &j;
+    r.base = j.in + start_of(j, s) * size_of(j.in_dtype);
+    r.stride = j.line_count ? j.line[0].stride[GPURED__IN] : 0;
+#pragma unroll
+    for (int l = 0; l < ALONE_MOST; ++l) {
+      x[l] = 0;
+      if (l < n) x[l] = element<T>(r, l);
+    }
+    store_result<K>(j, s, alone<A, K>::node(j, x, n));
+  }
+}
+
 /* ---- Few columns of many items ---- */
 /*
  * Items whose columns lie side by side and are too few for a strip: the threads of an item are its
@@ -1915,22 +2014,6 @@ GPURED__DEV void each_element(const rows &w, const char *stage, int block, int h
   for (int k = 0; k < P - 1; ++k)
     if (r + k < w.width) feed(mixed ? first ^ (r + k) : first + r + k, r * V, k * V);
 }
-
-template <int K, class N, int H>
-struct halves {
-  GPURED__DEV void level(N *a) {
-#pragma unroll
-    for (int l = 0; l < H; ++l) a[l] = combined<K>(a[l], a[l + H]);
-  }
-  GPURED__DEV void fold(N *a) {
-    level(a);
-    halves<K, N, H / 2>::fold(a);
-  }
-};
-template <int K, class N>
-struct halves<K, N, 0> {
-  GPURED__DEV void fold(N *) {}
-};
 
 /* Lanes that cannot exist do not take part in the fold. */
 template <int K, int D, int WIDTH, class T>
@@ -6730,7 +6813,7 @@ static int log2_up(int64_t n) {
 /* 10  Reduce: which kernel, and how much of it                                                   */
 /* ============================================================================================== */
 /* A plan of gpured.h in the terms of the kernels above, and how it is launched. */
-enum { ROUTE_EMPTY, ROUTE_ANY, ROUTE_READ };
+enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ };
 
 struct reduction {
   job j;
@@ -6805,19 +6888,24 @@ static void describe(const gpured__plan *p, job *j) {
 
 /* ---- Tables of kernels ---- */
 
+/* For any layout: of sequences of a thread, or of any length. */
+template <int A, int K>
+static const void *any_kernel(int route) {
+  return route == ROUTE_ALONE ? (const void *)reduce_alone<A, K> : (const void *)reduce_any<A, K>;
+}
 template <int A>
-static const void *any_kernel(int k) {
+static const void *any_kernel_for(int route, int k) {
   switch (k) {
     case K_ADD:
-      return (const void *)reduce_any<A, K_ADD>;
+      return any_kernel<A, K_ADD>(route);
     case K_SQUARE:
-      return (const void *)reduce_any<A, K_SQUARE>;
+      return any_kernel<A, K_SQUARE>(route);
     case K_MUL:
-      return (const void *)reduce_any<A, K_MUL>;
+      return any_kernel<A, K_MUL>(route);
     case K_MAX:
-      return (const void *)reduce_any<A, K_MAX>;
+      return any_kernel<A, K_MAX>(route);
     case K_ARG:
-      return (const void *)reduce_any<A, K_ARG>;
+      return any_kernel<A, K_ARG>(route);
   }
   return NULL;
 }
@@ -6850,15 +6938,16 @@ static const void *finish_kernel(int k) {
 }
 
 static const void *any_kernel_of(const reduction *r) {
-  if (r->acc == GPURED__U64) return any_kernel<GPURED__U64>(r->kind);
+  const int route = r->route;
+  if (r->acc == GPURED__U64) return any_kernel_for<GPURED__U64>(route, r->kind);
   if (r->acc == GPURED__F32) {
-    if (r->kind == K_LSE) return (const void *)reduce_any<GPURED__F32, K_LSE>;
-    if (r->kind == K_MOMENTS) return (const void *)reduce_any<GPURED__F32, K_MOMENTS>;
-    return any_kernel<GPURED__F32>(r->kind);
+    if (r->kind == K_LSE) return any_kernel<GPURED__F32, K_LSE>(route);
+    if (r->kind == K_MOMENTS) return any_kernel<GPURED__F32, K_MOMENTS>(route);
+    return any_kernel_for<GPURED__F32>(route, r->kind);
   }
-  if (r->kind == K_LSE) return (const void *)reduce_any<GPURED__F64, K_LSE>;
-  if (r->kind == K_MOMENTS) return (const void *)reduce_any<GPURED__F64, K_MOMENTS>;
-  return any_kernel<GPURED__F64>(r->kind);
+  if (r->kind == K_LSE) return any_kernel<GPURED__F64, K_LSE>(route);
+  if (r->kind == K_MOMENTS) return any_kernel<GPURED__F64, K_MOMENTS>(route);
+  return any_kernel_for<GPURED__F64>(route, r->kind);
 }
 
 static const void *finish_kernel_of(const reduction *r) {
@@ -7027,6 +7116,16 @@ static int aligned(const reduction *r, int bytes, int except) {
 
 /* Values of a segment's node, where the order is not free. */
 static int node_lanes(const reduction *r) { return r->kind >= K_ARG ? 1 : GPURED__LANES; }
+
+/* What no faster kernel reads, or few rows for what it needs twice. */
+static void choose_alone(const machine *m, reduction *r) {
+  r->route = ROUTE_ALONE;
+  r->threads = ANY_THREADS;
+  r->shared = 0;
+  r->j.segments = 1;
+  r->blocks = gpured__ceil_div(r->j.outputs, ANY_THREADS);
+  if (r->blocks > (int64_t)m->processors * 64) r->blocks = (int64_t)m->processors * 64;
+}
 
 static void choose_any(const machine *m, reduction *r) {
   const int64_t unit = r->kind >= K_ARG ? GPURED__WIDE_BLOCK : GPURED__BLOCK;
@@ -7474,9 +7573,12 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
+  else if (r->kind > K_ARG && p->n <= COLS_FEW &&
+           !(p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1))
+    choose_alone(m, r);
   else if (p->n == 1 ? !choose_cols(m, r) && !choose_rows(m, r)
                      : !choose_rows(m, r) && !choose_cols(m, r))
-    choose_any(m, r);
+    p->n <= ALONE_MOST ? choose_alone(m, r) : choose_any(m, r);
   set_workspace(r);
 }
 
@@ -7517,7 +7619,7 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
   arguments[1] = r->how < READ_COLS     ? (void *)&r->r
                  : r->how == READ_ITEMS ? (void *)&r->s
                                         : (void *)&r->c;
-  kernel = r->route == ROUTE_ANY ? any_kernel_of(r) : reading_kernel(r, r->how);
+  kernel = r->route != ROUTE_READ ? any_kernel_of(r) : reading_kernel(r, r->how);
   st = launch_in_clusters(
       m, r->route == ROUTE_READ && r->how == READ_COLS ? 1 << r->c.cluster_log2 : 1, kernel,
       r->blocks, r->threads, r->shared, arguments);
