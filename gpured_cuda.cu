@@ -1290,7 +1290,7 @@ GPURED__DEV void let_next_launch() {
 /* ---- What blocks of threads show each other while they run ---- */
 
 /* A word that tiles show each other. The second cache shall keep it while elements stream through:
- * asked for in memory, such words are 6 % of the traffic of scans of lines that lie side by side. */
+ * asked for in memory, such words are 6 % of the traffic of scans along columns. */
 GPURED__DEV void send_word(unsigned long long *to, unsigned long long x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint64_t policy;
@@ -3631,6 +3631,37 @@ GPURED__DEV void join_cluster(const cols &c, N *grid, int columns, int from, int
   cluster_sync();
 }
 
+/* A tile whose lanes are in shared memory, [lane][column]: its results, or the nodes of a segment;
+ * of a cluster's tile this block's share. */
+template <int A, int K, class N>
+GPURED__DEV void end_columns(const job &j, const cols &c, N *grid, int columns, int rank,
+                             int64_t group, int64_t outer, int64_t first_col) {
+  enum { FREE = cols_free(A, K) };
+  const int exist = (int)min((int64_t)c.columns, c.width - first_col), threads = (int)blockDim.x;
+  const int share = (exist + (1 << c.cluster_log2) - 1) >> c.cluster_log2;
+  const int from = min(rank * share, exist), to = min(from + share, exist);
+  const int64_t first_s = outer * c.width + first_col;
+  if (FREE) {
+    for (int e = (int)threadIdx.x; e < exist; e += threads)
+      grid[e] = fold_column<K>(grid + e, columns);
+    __syncthreads();
+  }
+  if (c.cluster_log2 > 0) join_cluster<K, FREE ? 1 : 16>(c, grid, columns, from, to);
+  if (j.segments == 1 || FREE) {
+    for (int e = from + (int)threadIdx.x; e < to; e += threads) {
+      const N result = FREE ? grid[e] : fold_column<K>(grid + e, columns);
+      if (j.segments == 1)
+        store_result<K>(j, first_s + e, result);
+      else
+        ((N *)j.partial)[group * j.outputs + first_s + e] = result;
+    }
+    return;
+  }
+  N *nodes = (N *)j.partial + (group * j.outputs + first_s) * 16;
+  for (int e = 16 * from + (int)threadIdx.x; e < 16 * to; e += threads)
+    nodes[e] = grid[e % 16 * columns + e / 16];
+}
+
 template <int A, int D, int K>
 static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL ? 2 : 3)
     reduce_cols(const job j, const cols c) {
@@ -3692,29 +3723,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     }
     __syncthreads();
   }
-  if (FREE) {
-    for (int e = (int)threadIdx.x; e < c.columns; e += threads)
-      grid[e] = fold_column<K>(grid + e, columns);
-    __syncthreads();
-  }
-  const int exist = (int)min((int64_t)c.columns, c.width - first_col);
-  const int share_of = (exist + (1 << c.cluster_log2) - 1) >> c.cluster_log2;
-  const int from_col = min((int)rank * share_of, exist), to_col = min(from_col + share_of, exist);
-  if (c.cluster_log2 > 0) join_cluster<K, FREE ? 1 : 16>(c, grid, columns, from_col, to_col);
-  const int64_t first_s = outer * c.width + first_col;
-  if (j.segments == 1 || FREE) {
-    for (int e = from_col + (int)threadIdx.x; e < to_col; e += threads) {
-      N result = FREE ? grid[e] : fold_column<K>(grid + e, columns);
-      if (j.segments == 1)
-        store_result<K>(j, first_s + e, result);
-      else
-        ((N *)j.partial)[group * j.outputs + first_s + e] = result;
-    }
-    return;
-  }
-  N *to = (N *)j.partial + (group * j.outputs + first_s) * 16;
-  for (int e = 16 * from_col + (int)threadIdx.x; e < 16 * to_col; e += threads)
-    to[e] = grid[e % 16 * columns + e / 16];
+  end_columns<A, K>(j, c, grid, columns, (int)rank, group, outer, first_col);
 }
 
 /* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
