@@ -355,6 +355,18 @@ static const reduce_row reduce_rows[] = {
     {"argmax f32 cols 2^15x2^15", GPURED_ARGMAX, GPURED_F32, 0, P(15), P(15)},
     {"var f32 cols 2^20x1024", GPURED_VAR, GPURED_F32, 0, P(20), 1024},
     {"var f32 cols 2^15x2^15", GPURED_VAR, GPURED_F32, 0, P(15), P(15)},
+    /* a few megabytes: tens of microseconds */
+    {"sum f32 flat 2^17", GPURED_SUM, GPURED_F32, 1, 1, P(17)},
+    {"argmax f32 flat 2^20", GPURED_ARGMAX, GPURED_F32, 1, 1, P(20)},
+    {"lse f32 flat 2^20", GPURED_LOGSUMEXP, GPURED_F32, 1, 1, P(20)},
+    {"sum f32 rows 4096x4096", GPURED_SUM, GPURED_F32, 1, 4096, 4096},
+    {"sum f32 rows 16x2^20", GPURED_SUM, GPURED_F32, 1, 16, P(20)},
+    {"argmax f32 rows 16x2^20", GPURED_ARGMAX, GPURED_F32, 1, 16, P(20)},
+    {"sum f32 cols 1024x1024", GPURED_SUM, GPURED_F32, 0, 1024, 1024},
+    {"sum f32 cols 4096x4096", GPURED_SUM, GPURED_F32, 0, 4096, 4096},
+    {"argmax f32 cols 4096x4096", GPURED_ARGMAX, GPURED_F32, 0, 4096, 4096},
+    {"argmax f32 cols 64x65536", GPURED_ARGMAX, GPURED_F32, 0, 64, 65536},
+    {"var f32 cols 4x2^20", GPURED_VAR, GPURED_F32, 0, 4, P(20)},
     /* ragged: rows of no multiple of 16 bytes */
     {"sum f32 flat 2^30-1", GPURED_SUM, GPURED_F32, 1, 1, P(30) - 1},
     {"sum f32 rows 3e8x3", GPURED_SUM, GPURED_F32, 1, 300000000, 3},
