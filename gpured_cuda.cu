@@ -7250,46 +7250,45 @@ static int row_warps(int64_t tiles, int most) {
 
 /* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
  * all multiprocessors end at about the same time. */
-/* Tiles of segments that make one wave of blocks of threads, as far as segments get that long: the
- * nodes of tiles shall leave room for a second block. */
-static int meeting_tiles(const reduction *r, int64_t wave) {
-  const int most = MEETING_TILES_LOG2 - (node_lanes(r) > 1 && r->acc != GPURED__F32);
-  int log2 = 3;
-  while (log2 < most && r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << log2) > wave)
+/* Tiles of a segment, as a logarithm, where segments meet: so many that all of them run at once and
+ * their nodes have room; those of tiles shall leave room for a second block of threads. 0: they
+ * cannot. */
+static int meeting_tiles(const machine *m, const reduction *r) {
+  const int64_t lanes = node_lanes(r), words = (int64_t)node_bytes(r) / 4 * lanes;
+  const int64_t at_once = (int64_t)m->processors * 2 * LONG_WARPS / long_warps(r->kind);
+  const int most = MEETING_TILES_LOG2 - (lanes > 1 && r->acc != GPURED__F32);
+  int log2 = 2;
+  int64_t segments;
+  do {
     ++log2;
-  return log2;
+    segments = r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << log2);
+  } while (segments > at_once && log2 < most);
+  if (segments > at_once) return 0;
+  return segments * words + (r->j.outputs / 16 + 1) * 16 <= MEETING_WORDS ? log2 : 0;
 }
 
-/* Segments meet where they are few and their nodes have room. */
-static int can_meet(const reduction *r, int64_t most) {
-  const int64_t words = (int64_t)node_bytes(r) / 4 * node_lanes(r);
-  const int64_t segments =
-      r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << meeting_tiles(r, most / 2));
-  return segments <= most && segments * words + (r->j.outputs / 16 + 1) * 16 <= MEETING_WORDS;
+/* The same where they do not. */
+static int spread_tiles(const machine *m, const reduction *r) {
+  const int64_t enough = (int64_t)m->processors * (r->j.outputs > 1 ? 32 : 3);
+  const int64_t tiles = r->r.row_tiles;
+  int log2 = ROWS_TILES_LOG2;
+  while (log2 > 3 && ((int64_t)1 << (log2 - 1) >= tiles ||
+                      r->j.outputs * gpured__ceil_div(tiles, (int64_t)1 << log2) < enough))
+    --log2;
+  while (log2 < ROWS_MOST_LOG2 && gpured__ceil_div(tiles, (int64_t)1 << log2) > FINISH_MOST) ++log2;
+  return log2;
 }
 
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
-  /* Two blocks of threads for a multiprocessor, or as many smaller ones. */
-  const int64_t wave = (int64_t)m->processors * 2 * LONG_WARPS / long_warps(r->kind);
-  const int64_t enough = (int64_t)m->processors * (r->j.outputs > 1 ? 32 : 3);
   w->mode = mode;
   w->width = 16 * size;
   w->width_log2 = log2_up(w->width);
   w->blocks = 32 / size;
   w->row_tiles = gpured__ceil_div(blocks, w->blocks);
-  w->tiles_log2 = ROWS_TILES_LOG2;
-  while (w->tiles_log2 > 3 &&
-         ((int64_t)1 << (w->tiles_log2 - 1) >= w->row_tiles ||
-          r->j.outputs * gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) < enough))
-    --w->tiles_log2;
-  while (w->tiles_log2 < ROWS_MOST_LOG2 &&
-         gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2) > FINISH_MOST)
-    ++w->tiles_log2;
-  if (can_meet(r, 2 * wave)) {
-    r->meets = 1;
-    w->tiles_log2 = meeting_tiles(r, wave);
-  }
+  w->tiles_log2 = meeting_tiles(m, r);
+  r->meets = w->tiles_log2 > 0;
+  if (!r->meets) w->tiles_log2 = spread_tiles(m, r);
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->threads = long_warps(r->kind);

@@ -533,7 +533,7 @@ static void replay(int times, int space) {
     bytes = bytes > more ? bytes : more;
     CHECK(bytes > 0, "neither call wants a workspace");
     RUN(cudaMalloc(&workspace, bytes));
-    RUN(cudaMemset(workspace, 0xcd, bytes));
+    RUN(cudaMemsetAsync(workspace, 0xcd, bytes, p.stream));
     o.workspace = workspace;
     o.workspace_bytes = bytes;
   }
@@ -706,7 +706,7 @@ static void test_memory(gpured_backend backend) {
   CHECK(gpured_reduce_workspace(GPURED_SUM, &p.din.t, 1, &p.dsum.t, &o, &more) == GPURED_OK,
         "query");
   RUN(cudaMalloc((void **)&space, bytes + more));
-  RUN(cudaMemset(space, 0xcd, bytes + more));
+  RUN(cudaMemsetAsync(space, 0xcd, bytes + more, p.stream)); /* in front of the calls, not beside */
   o.workspace = space;
   o.workspace_bytes = bytes - 1;
   CHECK(gpured_scan(GPURED_SUM, &p.din.t, 0, 0, &p.dscan.t, &o) == GPURED_ERR_WORKSPACE,
