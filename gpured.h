@@ -6706,16 +6706,16 @@ GPURED__FUNC void gpured__store_empty(const gpured__plan *p, const gpured__kerne
            p->out_dtype, 1, &value, 1, GPURED__PLAIN);
 }
 
-/* Reads neighbours together where they are closer than the elements of one sequence: that kept axis
- * goes last. */
+/* Reads neighbours together where they are closer than the elements of one sequence, or touch and
+ * are one element each: that kept axis goes last. */
 GPURED__FUNC void gpured__choose_strip(gpured__plan *p, gpured__reduce_job *job) {
   int i, best = -1;
   int64_t s, least, n;
   gpured__axis t;
   job->strip = 1;
   job->strips = 1;
-  if (p->line_count == 0 || p->kept_count == 0) return;
-  least = p->line[p->line_count - 1].stride[GPURED__IN];
+  if (p->kept_count == 0) return;
+  least = p->n > 1 ? p->line[p->line_count - 1].stride[GPURED__IN] : 2;
   least = least < 0 ? -least : least;
   for (i = 0; i < p->kept_count; ++i) {
     s = p->kept[i].stride[GPURED__IN];
@@ -6725,6 +6725,11 @@ GPURED__FUNC void gpured__choose_strip(gpured__plan *p, gpured__reduce_job *job)
     best = i;
   }
   if (best < 0) return;
+  if (p->line_count == 0) { /* of one element, which a plan leaves out */
+    memset(p->line, 0, sizeof *p->line);
+    p->line->n = 1;
+    p->line_count = 1;
+  }
   t = p->kept[best];
   p->kept[best] = p->kept[p->kept_count - 1];
   p->kept[p->kept_count - 1] = t;

@@ -287,6 +287,29 @@ static void test_tiles(gpured_backend backend) {
       }
 }
 
+/* Sequences of one element, whose neighbours are read together where they touch. */
+static void test_one_element(gpured_backend backend) {
+  static const int64_t shapes[][3] = {{1, 1, 5},  {1, 70, 1}, {300, 1, 1}, {3, 1, 17},
+                                      {2, 40, 1}, {1, 9, 50}, {1, 2, 1500}};
+  static const int kinds[] = {OR_SPECIAL, OR_WIDE, OR_UNIFORM};
+  int i, j, k, axis, t = 0;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (axis = 0; axis < 3; ++axis)
+        for (k = 0; k < COUNT(all_ops); ++k, ++t) {
+          reduce_case c = {backend, all_ops[k], NULL, 1u << axis, 0, 0, t % 2, 0, 0, LAYOUT_C, 0};
+          box in;
+          if (shapes[i][axis] != 1) continue;
+          in = box_filled(all_dtypes[j], 3, shapes[i],
+                          t % 3 ? LAYOUT_C : (layout)(t % LAYOUT_COUNT), kinds[t % 3], (uint64_t)t);
+          c.in = &in.t;
+          c.threads = 1 + t % 3;
+          c.how = t % 5 ? LAYOUT_C : LAYOUT_RANDOM;
+          check(&c);
+          box_free(&in);
+        }
+}
+
 /* Bytes, whose extrema and means have ways of their own: every border of a vector, of four, and of a
  * piece; ties, least and greatest values. */
 static void test_bytes(gpured_backend backend) {
@@ -606,6 +629,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
                                   {"reduce_tiles", test_tiles, 0},
+                                  {"reduce_one_element", test_one_element, 0},
                                   {"reduce_bytes", test_bytes, 0},
                                   {"reduce_short_rows", test_short_rows, 0},
                                   {"reduce_means", test_means, 0},

@@ -106,6 +106,37 @@ static void test_types(gpured_backend backend) {
       }
 }
 
+/* Lines of one element, which are read together where they touch. */
+static void test_one_element(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {90, 1}, {1, 400}, {1500, 1}};
+  static const int kinds[] = {OR_SPECIAL, OR_WIDE, OR_UNIFORM};
+  int i, j, k, axis, t = 0;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (axis = 0; axis < 2; ++axis)
+        for (k = 0; k < COUNT(scan_ops) * ALL_FLAGS; ++k, ++t) {
+          scan_case c = {backend,
+                         scan_ops[k / ALL_FLAGS],
+                         NULL,
+                         axis,
+                         (unsigned)(k % ALL_FLAGS),
+                         0,
+                         0,
+                         0,
+                         LAYOUT_C,
+                         0};
+          box in;
+          if (shapes[i][axis] != 1) continue;
+          in = box_filled(all_dtypes[j], 2, shapes[i],
+                          t % 3 ? LAYOUT_C : (layout)(t % LAYOUT_COUNT), kinds[t % 3], (uint64_t)t);
+          c.in = &in.t;
+          c.threads = 1 + t % 3;
+          c.how = t % 5 ? LAYOUT_C : LAYOUT_RANDOM;
+          check(&c);
+          box_free(&in);
+        }
+}
+
 /* Around the groups of every level, and around the tiles that an implementation may like. */
 static const int64_t small_sizes[] = {
     0,    1,    2,    3,    4,    5,    7,    8,    9,    15,   16,   17,   31,   32,   33,
@@ -557,6 +588,7 @@ static void test_batch(gpured_backend backend) {
 
 const test_case scan_tests[] = {{"scan_examples", test_examples, 0},
                                 {"scan_types", test_types, 0},
+                                {"scan_one_element", test_one_element, 0},
                                 {"scan_sizes", test_sizes, 0},
                                 {"scan_sizes_large", test_sizes_large, 0},
                                 {"scan_size_2_24", test_size_2_24, 0},
