@@ -13,9 +13,10 @@
  * HOW THE BITS STAY THE SAME
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
  * by one thread in ascending order, blocks meet in the adjacent-pair tree by shuffles, in shared
- * memory and in a second launch, and what does not exist is a neutral element, which changes no bit
- * of its partner. Every floating-point operation is PTX that says how it rounds, so no compiler
- * flag fuses or flushes anything.
+ * memory (a cluster's, too), in words that blocks of threads show each other or in a second launch,
+ * and what does not exist is a neutral element, which changes no bit of its partner. Every
+ * floating-point operation is PTX that says how it rounds, so no compiler flag fuses or flushes
+ * anything.
  *
  * Kernels are templates even where nothing varies: nvcc gives others a host function of a global
  * name, and this file has one global name only.
@@ -3600,7 +3601,8 @@ GPURED__DEV const N *of_rank(const N *x, int rank) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   return (const N *)__cluster_map_shared_rank(x, (unsigned)rank);
 #else
-  return x + rank * 0;
+  (void)rank; /* there are no clusters */
+  return x;
 #endif
 }
 
@@ -7126,7 +7128,7 @@ static int aligned(const reduction *r, int bytes, int except) {
 /* Values of a segment's node, where the order is not free. */
 static int node_lanes(const reduction *r) { return r->kind >= K_ARG ? 1 : GPURED__LANES; }
 
-/* What no faster kernel reads, or few rows for what it needs twice. */
+/* Short sequences in a layout that no faster kernel reads, or whose elements are needed twice. */
 static void choose_alone(const machine *m, reduction *r) {
   r->route = ROUTE_ALONE;
   r->threads = ANY_THREADS;
@@ -8032,8 +8034,8 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  * whatever their layout in memory. Each element of the tile is one chain of fma in one thread, or
  * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
  * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
- * and not looked at. Where the work is little, smaller tiles (down to 128 rows by 16 columns, 64 by
- * 16, 16 by 64) keep more multiprocessors busy; which tile it is changes no bit.
+ * and not looked at. Where the work is little, smaller tiles (down to 128 rows by 8 columns, 64 by
+ * 16, 16 by 16) keep more multiprocessors busy; which tile it is changes no bit.
  *   A finished tile is reduced where it is, in registers, if no product is stored and all of its
  * rows exist, which small tiles do not ask for. Otherwise, and for most integers, it goes through
  * shared memory, one column of each thread at a time (a strip), 16 threads to each, where all that
@@ -8209,7 +8211,7 @@ struct slices {
 
 /* ---- Engines: which thread has which elements of a tile, and how they are multiplied ---- */
 
-/* Four neighbours from shared memory, in vectors of 16 bytes. */
+/* Four neighbours from shared memory, in vectors of 16 bytes; one or two. */
 GPURED__DEV void load_four(float *x, const float *p) {
   const float4 q = *(const float4 *)p;
   x[0] = q.x, x[1] = q.y, x[2] = q.z, x[3] = q.w;
@@ -8217,6 +8219,14 @@ GPURED__DEV void load_four(float *x, const float *p) {
 GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
   const ulonglong2 a = *(const ulonglong2 *)p, b = *(const ulonglong2 *)(p + 2);
   x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
+}
+GPURED__DEV void load_four(double *x, const double *p) {
+  const double2 a = *(const double2 *)p, b = *(const double2 *)(p + 2);
+  x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y;
+}
+GPURED__DEV void load_two(float *x, const float *p) {
+  const float2 q = *(const float2 *)p;
+  x[0] = q.x, x[1] = q.y;
 }
 /*
  * An engine names the elements of a thread by row slots i < 8 and column slots j < COLUMNS. In all
@@ -8226,8 +8236,9 @@ GPURED__DEV void load_four(uint64_t *x, const uint64_t *p) {
 
 /*
  * One fma for each thread, element and step. A thread has 8 rows (4 neighbours twice) by TN columns
- * (4 neighbours TN / 4 times), in an order in which a quarter of a warp reads no more than eight
- * different vectors. ROW_LANES lanes of a warp are one below the other, 8 or, for few rows, 2.
+ * (4 neighbours TN / 4 times; or 1 or 2), in an order in which a quarter of a warp reads no more
+ * than eight different vectors. ROW_LANES lanes of a warp are one below the other, 8 or, for few
+ * rows, 2.
  */
 template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4,
           int ROW_LANES = 8>
@@ -8241,7 +8252,8 @@ struct fma_engine {
   enum { PAD = 4, STRIP = sizeof(T) == 4 ? (ROWS + 31) / 32 * 32 + 16 : ROWS + 4 };
   /* The fold: a thread's neighbouring rows come last (LATE); lanes FIRST_XOR apart are 16 rows
    * apart, or 4 where it is not LATE. AT_ONCE columns are folded together, as registers allow. */
-  enum { QUICK = A != GPURED__U64, AT_ONCE = ROW_LANES == 8 ? COLUMNS * ROW_WARPS / 2 : 2 };
+  enum { QUICK = A != GPURED__U64, NEAR = TN < 4 ? TN : 4 };
+  enum { AT_ONCE = TN == 1 ? 1 : (ROW_LANES == 8 ? TN * ROW_WARPS / 2 : 2) };
   enum { LATE = 1, FIRST_XOR = ROW_LANES, LANES = ROW_LANES, HOLD = 1 };
   enum { PARTIAL = THREADS <= 128, PARTLY = 0, REAL = A != GPURED__U64 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
@@ -8257,7 +8269,8 @@ struct fma_engine {
            (int)threadIdx.x % 32 / (2 * ROW_LANES) * 2 + (int)threadIdx.x % 2;
   }
   GPURED__DEV int column(int place, int j) {
-    return place / BESIDE * (BESIDE * TN) + place % BESIDE * 4 + j / 4 * (4 * BESIDE) + j % 4;
+    return place / BESIDE * (BESIDE * TN) + place % BESIDE * NEAR + j / NEAR * (NEAR * BESIDE) +
+           j % NEAR;
   }
   __device__ __forceinline__ T &value(int i, int j) { return c[i][j]; }
 
@@ -8274,6 +8287,8 @@ struct fma_engine {
     right += step * R::STEP_AT + column(place(), 0);
     load_four(&a[which][0], left);
     load_four(&a[which][4], left + ROWS / 2);
+    if constexpr (TN == 1) b[which][0] = *right;
+    if constexpr (TN == 2) load_two(b[which], right);
 #pragma unroll
     for (int q = 0; q < TN / 4; ++q) load_four(&b[which][4 * q], right + 4 * BESIDE * q);
   }
@@ -8301,7 +8316,7 @@ struct fma_engine {
         for (int n = 0; n < 8; ++n) {
           const int i = j % 4 ? 7 - n : n;
           c[i][j] = fused(a[which][i], b[which][j], c[i][j]);
-          c[i][j + 1] = fused(a[which][i], b[which][j + 1], c[i][j + 1]);
+          if (TN > 1) c[i][j + 1] = fused(a[which][i], b[which][j + 1], c[i][j + 1]);
         }
     }
   }
@@ -9192,7 +9207,8 @@ static __global__ void __launch_bounds__(THREADS) pack_bytes(const __grid_consta
  * layout: rows of columns (dot_across, for the left operand too, whose weights are 1; dot_short
  * where columns are one block and many), columns that lie together (dot_along), or any strides
  * (dot_any). The second one begins while the first one ends: it asks for what it will multiply as
- * soon as there is room for it, and waits for the sums only then.
+ * soon as there is room for it, and waits for the sums only then. Integers, whose sums have one
+ * value in any order, have kernels of their own.
  */
 /* What is done last, for each column of each item. */
 struct ending {
@@ -9201,6 +9217,7 @@ struct ending {
   double alpha;
   float narrow_alpha;
   const char *values, *more;          /* sums or pairs; block indices and rows, or second halves */
+  int segments;                       /* sums of integers: [segments][items][columns], if several */
   const char *row_sums, *column_bias; /* [items], [items][columns], or NULL */
   char *out;
   int64_t out_stride;
@@ -9241,7 +9258,8 @@ struct dots {
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
   int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
-  int tiles, segments, units;   /* dot_across: strips of an item, segments of each; all of them */
+  int tiles, segments, units;   /* dot_across: strips of an item, segments of each; all of them;
+                                   integers: segments, which `out` has one after the other */
   char *partial;                /* dot_across: nodes [segments][items][columns], if several */
   int groups_log2;              /* dot_along: groups of threads for a column */
   int shared_weights;           /* dot_along: all columns of a tile have the same */
@@ -9832,6 +9850,132 @@ static __global__ void __launch_bounds__(ALONG_THREADS, ALONG_RESIDENT)
   }
 }
 
+/* ---- Integers ---- */
+/*
+ * A thread adds up what its loads bring, V elements each, and multiplies all that a weight belongs
+ * to at once, because weights are wider than what they weigh: along k those of INTEGER_COLUMNS
+ * columns, across them those of a vector. Segments of k lie in each other's gaps; the last step
+ * adds their sums.
+ */
+enum { INTEGER_THREADS = 256, INTEGER_COLUMNS = 8, INTEGER_ROWS = 8, INTEGER_SEGMENTS = 64 };
+
+template <int D, int V>
+GPURED__DEV uint4 load_vector(const char *p) {
+  typedef typename stored<D>::S S;
+  if (V > 1) return *(const uint4 *)p;
+  const uint64_t x = (uint64_t) * (const S *)p;
+  return make_uint4((uint32_t)x, (uint32_t)(x >> 32), 0, 0);
+}
+
+GPURED__DEV void store_integer(const dots &d, int64_t segment, int64_t item, int64_t j,
+                               uint64_t y) {
+  if (d.out)
+    ((uint64_t *)d.out)[(segment * d.items + item) * d.columns + j] = y;
+  else
+    end_sum(d.end, item, j, y);
+}
+
+/* 2^across_log2 threads for a group of columns. */
+template <int D, int V>
+static __global__ void __launch_bounds__(INTEGER_THREADS)
+    dot_integers_along(const __grid_constant__ dots d) {
+  enum { SIZE = stored<D>::SIZE };
+  const int lanes = 1 << d.across_log2, own = (int)threadIdx.x & (lanes - 1);
+  const int64_t groups = (d.columns + INTEGER_COLUMNS - 1) / INTEGER_COLUMNS;
+  const int64_t units = groups * d.items * d.segments, by = (int64_t)d.segments * lanes * V;
+  after_launch_before();
+  for (int64_t first = (int64_t)blockIdx.x * (INTEGER_THREADS >> d.across_log2); first < units;
+       first += (int64_t)gridDim.x * (INTEGER_THREADS >> d.across_log2)) {
+    const int64_t unit = first + (threadIdx.x >> d.across_log2);
+    const int64_t j = unit % groups * INTEGER_COLUMNS, item = unit / groups % d.items;
+    const int64_t segment = unit / groups / d.items;
+    const int last = (int)min(d.columns - j, (int64_t)INTEGER_COLUMNS) - 1;
+    const uint64_t *weights = (const uint64_t *)d.weights + item * d.depth;
+    const char *from = d.matrix.data + (matrix_offset(d, item) + j * d.matrix.across) * SIZE;
+    uint64_t a[INTEGER_COLUMNS] = {0};
+#pragma unroll 1
+    for (int64_t k = unit < units ? (segment * lanes + own) * V : d.depth; k < d.depth; k += by) {
+      uint64_t w[V], x[V];
+      uint4 raw[INTEGER_COLUMNS];
+#pragma unroll
+      for (int c = 0; c < INTEGER_COLUMNS; ++c)
+        raw[c] = load_vector<D, V>(
+            from + (k * d.matrix.along + (c < last ? c : last) * d.matrix.across) * SIZE);
+      if (V == 1) w[0] = weights[k];
+#pragma unroll
+      for (int i = 0; i + 1 < V; i += 2) {
+        const ulonglong2 q = *(const ulonglong2 *)(weights + k + i);
+        w[i] = q.x, w[i + 1] = q.y;
+      }
+#pragma unroll
+      for (int c = 0; c < INTEGER_COLUMNS; ++c) {
+        unpack<D, uint64_t, V>(raw[c], x, GPURED__PLAIN);
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[c] = fused(w[i], x[i], a[c]);
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < INTEGER_COLUMNS; ++c) {
+      for (int h = 1; h < lanes; h *= 2) a[c] += __shfl_xor_sync(0xffffffffu, a[c], h);
+      if (unit < units && c <= last && own == (c & (lanes - 1)))
+        store_integer(d, segment, item, j + c, a[c]);
+    }
+  }
+}
+
+/* 2^across_log2 threads side by side, the others of a block below them. */
+template <int D, int V>
+static __global__ void __launch_bounds__(INTEGER_THREADS)
+    dot_integers_across(const __grid_constant__ dots d) {
+  enum { SIZE = stored<D>::SIZE };
+  __shared__ uint64_t nodes[V][INTEGER_THREADS];
+  const int t = (int)threadIdx.x, wide = 1 << d.across_log2, row = t >> d.across_log2;
+  const int deep = INTEGER_THREADS >> d.across_log2;
+  const int64_t by = (int64_t)d.segments * deep;
+  const int64_t tiles = ((d.columns + V - 1) / V + wide - 1) >> d.across_log2;
+  after_launch_before();
+  for (int64_t unit = blockIdx.x; unit < tiles * d.items * d.segments; unit += gridDim.x) {
+    const int64_t j = (unit % tiles * wide + (t & (wide - 1))) * V, item = unit / tiles % d.items;
+    const int64_t segment = unit / tiles / d.items;
+    const uint64_t *weights = (const uint64_t *)d.weights + item * d.depth;
+    const char *from = d.matrix.data + (matrix_offset(d, item) + j * d.matrix.across) * SIZE;
+    uint64_t a[V] = {0};
+#pragma unroll 1
+    for (int64_t k = j < d.columns ? segment * deep + row : d.depth; k < d.depth;
+         k += by * INTEGER_ROWS) {
+      uint64_t w[INTEGER_ROWS], x[V];
+      uint4 raw[INTEGER_ROWS];
+#pragma unroll
+      for (int r = 0; r < INTEGER_ROWS; ++r) {
+        w[r] = 0;
+        raw[r] = make_uint4(0, 0, 0, 0);
+        if (k + r * by >= d.depth) continue;
+        raw[r] = load_vector<D, V>(from + (k + r * by) * d.matrix.along * SIZE);
+        w[r] = weights[k + r * by];
+      }
+#pragma unroll
+      for (int r = 0; r < INTEGER_ROWS; ++r) {
+        unpack<D, uint64_t, V>(raw[r], x, GPURED__PLAIN);
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = fused(w[r], x[i], a[i]);
+      }
+    }
+    for (int h = deep / 2; h > 0; h /= 2) {
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        if (row >= h && row < 2 * h) nodes[i][t] = a[i];
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < V; ++i)
+        if (row < h) a[i] += nodes[i][t + h * wide];
+      __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      if (row == 0 && j + i < d.columns) store_integer(d, segment, item, j + i, a[i]);
+  }
+}
+
 /* ---- Last steps ---- */
 
 /* logsumexp from its pair. */
@@ -9848,6 +9992,8 @@ static __global__ void __launch_bounds__(ENDING_THREADS)
   after_launch_before();
   for (int64_t i = (int64_t)blockIdx.x * ENDING_THREADS + threadIdx.x; i < total; i += step) {
     T y = ((const T *)e.values)[i];
+#pragma unroll 8
+    for (int s = 1; s < e.segments; ++s) y = add(y, ((const T *)e.values)[s * total + i]);
     if (e.more) y = end_pair(y, ((const T *)e.more)[i]);
     end_sum(e, i / e.columns, i % e.columns, y);
   }
@@ -12052,7 +12198,7 @@ struct dot_launch {
   dots d;
   const void *kernel;
   int64_t blocks;
-  int threads;
+  int threads, integers;
   size_t shared;
 };
 
@@ -12180,13 +12326,77 @@ static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_la
 /* Any strides: what sums of f32 and f64 are made of has an instance of its own. */
 static void use_dot_any(const gpured__gemm_plan *p, dot_launch *l) {
   l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_ANY);
-  if (!l->kernel)
-    l->kernel = p->acc == GPURED__U64 ? (const void *)dot_any<GPURED__U64, EVERY_DTYPE>
-                                      : (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
+  if (!l->kernel) l->kernel = (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
   l->d.beside = llabs(l->d.matrix.across) < llabs(l->d.matrix.along);
   l->threads = DOT_THREADS;
   l->shared = 0;
   l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+}
+
+template <int D>
+static const void *integer_kernel(int along, int v) {
+  enum { V = 16 / stored<D>::SIZE };
+  if (along)
+    return v > 1 ? (const void *)dot_integers_along<D, V> : (const void *)dot_integers_along<D, 1>;
+  return v > 1 ? (const void *)dot_integers_across<D, V> : (const void *)dot_integers_across<D, 1>;
+}
+
+static const void *integer_kernel_of(int dtype, int along, int v) {
+  switch (dtype) {
+    case GPURED_I8:
+      return integer_kernel<GPURED_I8>(along, v);
+    case GPURED_U8:
+      return integer_kernel<GPURED_U8>(along, v);
+    case GPURED_I32:
+      return integer_kernel<GPURED_I32>(along, v);
+    case GPURED_U32:
+      return integer_kernel<GPURED_U32>(along, v);
+    default: /* of 64 bits, signed or not */
+      return integer_kernel<GPURED_I64>(along, v);
+  }
+}
+
+/* Two blocks of threads for each multiprocessor, in segments of at least two rounds of loads. */
+static void use_integers(const machine *m, int along, int v, dot_launch *l) {
+  const int64_t wanted = 2 * (int64_t)m->processors;
+  dots *d = &l->d;
+  const int64_t across = gpured__ceil_div(d->columns, along ? INTEGER_COLUMNS : v);
+  const int64_t lines = along ? gpured__ceil_div(d->depth, v) : across; /* of threads */
+  int64_t rounds;
+  d->across_log2 = log2_up(lines < 32 ? lines : 32);
+  rounds =
+      along ? gpured__ceil_div(d->depth, (int64_t)v << d->across_log2)
+            : gpured__ceil_div(d->depth, INTEGER_ROWS * (int64_t)INTEGER_THREADS >> d->across_log2);
+  l->blocks = along ? gpured__ceil_div(d->items * across, INTEGER_THREADS >> d->across_log2)
+                    : d->items * gpured__ceil_div(across, (int64_t)1 << d->across_log2);
+  d->segments = 1;
+  while (d->segments < INTEGER_SEGMENTS && 2 * d->segments <= rounds &&
+         l->blocks * d->segments < wanted)
+    d->segments *= 2;
+  if (along)
+    l->blocks =
+        gpured__ceil_div(d->items * across * d->segments, INTEGER_THREADS >> d->across_log2);
+  else
+    l->blocks *= d->segments;
+  l->kernel = integer_kernel_of(d->matrix.dtype, along, v);
+  l->threads = INTEGER_THREADS;
+  l->integers = 1;
+}
+
+/* The workspace has room for the segments of any layout. */
+static void choose_integers(const machine *m, const gpured__gemm_plan *p, int any_layout,
+                            dot_launch *l) {
+  const int v = 16 / (int)gpured__dtype_size(p->right.dtype);
+  const int deep = has_deep_vectors(p, &p->right, GPURED__RIGHT);
+  const int across = !deep && has_vectors(p, &p->right, GPURED__RIGHT);
+  int most = 1, i;
+  for (i = 0; i < 4 && any_layout; ++i) {
+    use_integers(m, i / 2, i % 2 ? v : 1, l);
+    if (l->d.segments > most) most = l->d.segments;
+  }
+  use_integers(m, deep || (!across && llabs(l->d.matrix.along) <= llabs(l->d.matrix.across)),
+               deep || across ? v : 1, l);
+  if (any_layout) l->d.segments = most;
 }
 
 /* `any_layout`: for the workspace, which does not depend on where data lie. */
@@ -12201,6 +12411,10 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_lay
   l->d.which = GPURED__RIGHT;
   l->d.batch_count = p->batch_count;
   memcpy(l->d.batch, p->batch, sizeof l->d.batch);
+  if (p->acc == GPURED__U64) {
+    choose_integers(m, p, any_layout, l);
+    return;
+  }
   if (p->depth > 0 && dot_kernel_of(p->acc, p->right.dtype, DOT_ACROSS)) {
     if (any_layout && use_dot_across(m, p->acc, p->right.dtype, l)) return;
     if (choose_dot_along(m, p, l)) return;
@@ -12225,11 +12439,11 @@ static int choose_left_sums(const machine *m, const gpured__gemm_plan *p, dot_la
   return p->rows > COLS_SHORT && use_dot_across(m, p->acc, p->left.dtype, l);
 }
 
-/* Bytes of the nodes of segments. */
-static double dot_nodes(const dots *d) {
-  return d->segments > 1
-             ? (double)d->segments * (double)d->items * (double)d->columns * GPURED__LANES
-             : 0;
+/* Nodes of segments. */
+static double dot_nodes(const dot_launch *l) {
+  const dots *d = &l->d;
+  const double each = l->integers ? 1 : GPURED__LANES;
+  return d->segments > 1 ? (double)d->segments * (double)d->items * (double)d->columns * each : 0;
 }
 
 /* Launches what was chosen, and what joins its segments. */
@@ -12239,7 +12453,7 @@ static gpured_status run_dot(gemm_run *run, int how, dot_launch *l, char *partia
   gpured_status st;
   l->d.partial = partial;
   st = launch_as(run->m, how, l->kernel, most_blocks(l->blocks), l->threads, l->shared, arguments);
-  if (st != GPURED_OK || l->d.segments == 1) return st;
+  if (st != GPURED_OK || l->d.segments == 1 || l->integers) return st;
   memset(&r, 0, sizeof r);
   r.acc = run->p->acc;
   r.kind = K_ADD;
@@ -12286,13 +12500,15 @@ static gpured_status end_short_road(gemm_run *run, const char *sums, char *produ
   gpured_status st;
   int r, count = 0;
   choose_dot(run->m, p, run->measuring, &l);
-  partial = reserve(run, dot_nodes(&l.d), acc_size(p));
+  partial = reserve(run, dot_nodes(&l), acc_size(p));
   if (run->measuring) return GPURED_OK;
+  if (l.integers && l.d.segments > 1) products = partial;
   for (r = 0; r < p->g->count; ++r) {
     ending *e = &ends[count];
     if (!gpured__is_short(p->g, p->g->results[r].op)) continue;
     *e = end_of(p, r);
     e->values = products;
+    e->segments = l.integers ? l.d.segments : 1;
     e->scaled = p->ep.scaled;
     e->alpha = p->ep.alpha;
     e->narrow_alpha = (float)p->ep.alpha;
@@ -12319,7 +12535,7 @@ static gpured_status sum_left(gemm_run *run, char *sums) {
   char *partial;
   if (p->depth == 0) return GPURED_OK;
   if (choose_left_sums(run->m, p, &l)) {
-    partial = reserve(run, dot_nodes(&l.d), acc_size(p));
+    partial = reserve(run, dot_nodes(&l), acc_size(p));
     l.d.out = sums;
     if (!run->measuring && has_deep_vectors(p, &p->left, GPURED__LEFT))
       return run_dot(run, LAUNCH_AFTER, &l, partial);
@@ -12447,16 +12663,28 @@ struct tile_cost {
   int rows, width, resident;
   double step, alone, ends, strips;
 };
-enum { TILE_WIDE, TILE_HALF, TILE_QUARTER, TILE_LOW, TILE_NARROW, TILE_LOW_NARROW, TILE_FLAT };
+enum {
+  TILE_WIDE,
+  TILE_HALF,
+  TILE_QUARTER,
+  TILE_LOW,
+  TILE_NARROW,
+  TILE_LOW_NARROW,
+  TILE_FLAT,
+  TILE_THIN,
+  TILE_FLAT_THIN
+};
 static const tile_cost F32_TILES[] = {
     {128, 256, 1, 176, 176, 2500, 16000}, {128, 128, 2, 99, 117, 2500, 16000},
     {128, 64, 3, 50, 58, 2500, 0},        {64, 64, 6, 26, 58, 2500, 0},
-    {128, 16, 5, 23, 36, 2500, 0},        {64, 16, 16, 10.8, 36, 2500, 0},
-    {16, 64, 16, 10.8, 36, 2200, 0}};
-enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW };
+    {128, 16, 5, 23, 33, 2500, 0},        {64, 16, 16, 10.8, 50, 2500, 0},
+    {16, 64, 16, 10.2, 60, 2200, 0},      {128, 8, 4, 20, 22, 2200, 0},
+    {16, 16, 7, 5.6, 12.6, 2200, 0}};
+enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW, UNITS_NONE };
 static const tile_cost F64_TILES[] = {{128, 128, 1, 77, 77, 6000, 16000},
                                       {64, 64, 4, 24, 38, 6000, 0},
-                                      {128, 32, 3, 27, 38, 6000, 0}};
+                                      {128, 32, 3, 27, 38, 6000, 0},
+                                      {16, 16, 5, 7.5, 18, 2500, 0}};
 
 /* Of the tiles that are as high as an item, the one that takes the least time: whole waves of
  * blocks of threads, and the rest. */
@@ -12506,23 +12734,33 @@ static void choose_f32(const machine *m, const gpured__gemm_plan *p, product_lau
     case TILE_LOW_NARROW:
       use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1>, 16>(m, p, l);
       break;
-    default:
+    case TILE_FLAT:
       use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1, 2>, 16>(m, p, l);
+      break;
+    case TILE_THIN:
+      use_small_engine<fma_engine<GPURED__F32, 2, 32, 1, 3, 2, 1>, 4>(m, p, l);
+      break;
+    default:
+      use_small_engine<fma_engine<GPURED__F32, 1, 32, 1, 6, 1, 1, 2>, 7>(m, p, l);
   }
 }
 
-/* S: of the operands. */
+/* S: of the operands. Few rows of doubles are no work for the units, which wait for each other. */
 template <class S>
 static void choose_f64(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  switch (cheapest_tile(m, p, F64_TILES, (int)(sizeof F64_TILES / sizeof *F64_TILES))) {
+  const int tiles = sizeof(S) == 8 ? UNITS_NONE + 1 : UNITS_NONE;
+  switch (cheapest_tile(m, p, F64_TILES, tiles)) {
     case UNITS_WHOLE:
       use_units<mma_engine<S>>(m, p, l);
       break;
     case UNITS_LOW:
       use_small_units<mma_engine<S, 1, 2>, 4>(m, p, l);
       break;
-    default:
+    case UNITS_NARROW:
       use_small_units<mma_engine<S, 2, 1>, 3>(m, p, l);
+      break;
+    default:
+      use_small_engine<fma_engine<GPURED__F64, 1, 32, 1, 4, 1, 1, 2>, 5>(m, p, l);
   }
 }
 

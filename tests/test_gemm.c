@@ -313,6 +313,49 @@ static void test_integers_anywhere(gpured_backend backend) {
       }
 }
 
+/* Sums of integers' products: vectors of either operand or none, one column or several groups,
+ * depths that are cut into segments. */
+static void test_integer_sums(gpured_backend backend) {
+  static const int64_t sizes[][3] = {{1, 1, 5000},  {2, 9, 16},     {3, 130, 100}, {1, 700, 33},
+                                     {70, 8, 1000}, {17, 40, 4096}, {5, 16, 9000}, {1, 2, 40000}};
+  static const layout places[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD, LAYOUT_RANDOM};
+  int i, j, k, axis;
+  for (i = 0; i < COUNT(sizes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(places); ++k)
+        for (axis = 0; axis < 2; ++axis) {
+          const int64_t m = sizes[i][axis], n = sizes[i][1 - axis];
+          gemm_case c = plain(backend, all_dtypes[j], GPURED_SUM, axis, m, n, sizes[i][2]);
+          if (all_dtypes[j] < GPURED_I8) continue;
+          c.how_in = places[k];
+          c.kind = k % 2 ? OR_UNIFORM : OR_WIDE;
+          if (i % 3 == 2) c.a_batch = c.b_batch = 1, c.batch[2] = 3;
+          check(&c);
+        }
+}
+
+/* Products of few rows or columns, which GPUs cut into thin tiles, in every layout. */
+static void test_thin(gpured_backend backend) {
+  static const int64_t sizes[][3] = {{1, 1, 40},   {1, 130, 100}, {5, 33, 64},   {16, 16, 33},
+                                     {15, 100, 7}, {16, 65, 500}, {130, 20, 70}, {300, 9, 31}};
+  static const int ops[] = {GPURED_MAX, GPURED_ARGMIN, GPURED_LOGSUMEXP, GPURED_SUMSQ, GPURED_SUM};
+  static const layout places[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD, LAYOUT_RANDOM};
+  int i, j, k, axis;
+  for (i = 0; i < COUNT(sizes); ++i)
+    for (j = 0; j < COUNT(places); ++j)
+      for (axis = 0; axis < 2; ++axis)
+        for (k = 0; k < 2 * COUNT(ops); ++k) {
+          const int64_t m = sizes[i][axis], n = sizes[i][1 - axis];
+          gemm_case c =
+              plain(backend, k % 2 ? GPURED_F64 : GPURED_F32, ops[k / 2], axis, m, n, sizes[i][2]);
+          c.how_in = places[j];
+          c.kind = k % 3 ? OR_UNIFORM : OR_SPECIAL;
+          if (k % 4 == 3) c.bias = BIAS_M | BIAS_N;
+          if (k % 4 == 3) c.count = 1;
+          check(&c);
+        }
+}
+
 /* Bytes, which tensor cores multiply where they lie along k, and are copied so otherwise. */
 static void test_bytes(gpured_backend backend) {
   static const int64_t rows[] = {1, 5, 64, 127, 128, 129, 300};
@@ -900,6 +943,8 @@ const test_case gemm_tests[] = {{"gemm_example", test_example, 0},
                                 {"gemm_types", test_types, 0},
                                 {"gemm_empty", test_empty, 0},
                                 {"gemm_integers_anywhere", test_integers_anywhere, 0},
+                                {"gemm_integer_sums", test_integer_sums, 0},
+                                {"gemm_thin", test_thin, 0},
                                 {"gemm_bytes", test_bytes, 0},
                                 {"gemm_bytes_extrema", test_bytes_extrema, 0},
                                 {"gemm_bytes_extreme", test_bytes_extreme, 0},
