@@ -2776,13 +2776,23 @@ static const GPURED__N(bits) GPURED__N(first_n)[2 * GPURED__LANES] = {
 /* The first `count` elements at x, the others being `fill`; and their way back. count <= W, and not
  * positive for none. */
 GPURED__INLINE GPURED__V GPURED__N(load_part)(const GPURED__T *x, int count, GPURED__T fill) {
-#if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__FLOAT
+#if GPURED__X86 && GPURED__WIDTH == 64
   const unsigned mask = count > 0 ? (1u << count) - 1 : 0;
 #if GPURED__PASS == 32
   return (GPURED__V)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)mask, x);
 #else
-  return (GPURED__V)_mm512_mask_loadu_pd(_mm512_set1_pd(fill), (__mmask8)mask, x);
+  return (GPURED__V)_mm512_mask_loadu_epi64((__m512i)GPURED__N(splat)(fill), (__mmask8)mask, x);
 #endif
+#elif GPURED__X86 && GPURED__WIDTH == 32
+  const GPURED__N(bits) *bits = GPURED__N(first_n) + GPURED__LANES - (count > 0 ? count : 0);
+  const __m256i mask = _mm256_loadu_si256((const __m256i *)(const void *)bits);
+  const __m256i fills = (__m256i)GPURED__N(splat)(fill);
+#if GPURED__PASS == 32
+  const __m256i v = (__m256i)_mm256_maskload_ps(x, mask);
+#else
+  const __m256i v = _mm256_maskload_epi64((const long long *)(const void *)x, mask);
+#endif
+  return (GPURED__V)_mm256_blendv_epi8(fills, v, mask);
 #else
   GPURED__T v[GPURED__W];
   int i;
@@ -4413,18 +4423,13 @@ GPURED__INLINE GPURED__V GPURED__N(load_up)(const GPURED__T *x, int i, GPURED__V
 #endif
 }
 
-/* The offset-doubling scan of one group. Elements move up by one on their way from memory, where it
- * costs nothing. */
-GPURED__INLINE void GPURED__N(scan_vectors)(int kernel, const GPURED__T *x, GPURED__V *v) {
+/* The offset-doubling scan of one group, from the step that looks back by `first` on. */
+GPURED__INLINE void GPURED__N(scan_doubling)(int kernel, int first, GPURED__V *v) {
   const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
   GPURED__V below;
   int o, i;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    v[i] = GPURED__N(scan_combine)(kernel, GPURED__N(load_up)(x, i, none),
-                                   GPURED__N(load)(x + i * GPURED__W));
-  GPURED__UNROLL
-  for (o = 2; o < GPURED__LANES; o *= 2) {
+  for (o = first; o < GPURED__LANES; o *= 2) {
     GPURED__UNROLL
     for (i = GPURED__NV - 1; i >= o / GPURED__W; --i) {
       if (o >= GPURED__W)
@@ -4436,6 +4441,17 @@ GPURED__INLINE void GPURED__N(scan_vectors)(int kernel, const GPURED__T *x, GPUR
   }
 }
 
+/* All of it. Elements move up by one on their way from memory, where it costs nothing. */
+GPURED__INLINE void GPURED__N(scan_vectors)(int kernel, const GPURED__T *x, GPURED__V *v) {
+  const GPURED__V none = GPURED__N(splat)(GPURED__N(nothing)(kernel));
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < GPURED__NV; ++i)
+    v[i] = GPURED__N(scan_combine)(kernel, GPURED__N(load_up)(x, i, none),
+                                   GPURED__N(load)(x + i * GPURED__W));
+  GPURED__N(scan_doubling)(kernel, 2, v);
+}
+
 /* That, to h, which may be x. */
 GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   GPURED__V v[GPURED__NV];
@@ -4443,21 +4459,31 @@ GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED
   GPURED__N(store_row)(h, v);
 }
 
-/* An incomplete group, filled up. */
-GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
-                                       GPURED__T fill) {
+/* The same for an incomplete group, in registers: what has just been stored in two vectors is not
+ * loaded across them before it has reached the cache. */
+GPURED__INLINE void GPURED__N(scan_part)(int kernel, const GPURED__T *x, int count, GPURED__T *h) {
   GPURED__V v[GPURED__NV];
-  GPURED__N(part_row)(v, x, count, fill);
-  GPURED__N(store_row)(row, v);
+  GPURED__N(part_row)(v, x, count, GPURED__N(nothing)(kernel));
+  GPURED__N(scan_doubling)(kernel, 1, v);
+  GPURED__N(store_row)(h, v);
 }
 
-/* The first `count` elements of a row. */
+/* The first `count` < 16 elements of a row. */
 GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
 #if GPURED__X86 && GPURED__WIDTH == 64 && GPURED__PASS == 32
   _mm512_mask_storeu_ps(y, (__mmask16)((1u << count) - 1), _mm512_loadu_ps(row));
+#elif GPURED__X86 && GPURED__WIDTH == 64
+  const unsigned mask = (1u << count) - 1;
+  _mm512_mask_storeu_epi64(y, (__mmask8)(mask & 255), _mm512_loadu_si512(row));
+  _mm512_mask_storeu_epi64(y + 8, (__mmask8)(mask >> 8), _mm512_loadu_si512(row + 8));
 #else
-  int i;
-  for (i = 0; i < count; ++i) y[i] = row[i];
+  int i = count & 8;
+  if (i) memcpy(y, row, 8 * sizeof *y);
+  if (count & 4) memcpy(y + i, row + i, 4 * sizeof *y);
+  i += count & 4;
+  if (count & 2) memcpy(y + i, row + i, 2 * sizeof *y);
+  i += count & 2;
+  if (count & 1) y[i] = row[i];
 #endif
 }
 
@@ -4629,12 +4655,6 @@ GPURED__FUNC void GPURED__N(make_pairs)(const void *in, void *out, int64_t n) {
 }
 #endif
 #else
-GPURED__INLINE void GPURED__N(pad_row)(GPURED__T *row, const GPURED__T *x, int count,
-                                       GPURED__T fill) {
-  int i;
-  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : fill;
-}
-
 GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int count) {
   int i;
   for (i = 0; i < count; ++i) y[i] = row[i];
@@ -4643,6 +4663,14 @@ GPURED__INLINE void GPURED__N(cut_row)(GPURED__T *y, const GPURED__T *row, int c
 GPURED__INLINE void GPURED__N(scan_group)(int kernel, const GPURED__T *x, GPURED__T *h) {
   (void)kernel;
   GPURED__M(scan_pairs)(x, 1, h);
+}
+
+GPURED__INLINE void GPURED__N(scan_part)(int kernel, const GPURED__T *x, int count, GPURED__T *h) {
+  const GPURED__T none = GPURED__N(nothing)(kernel);
+  GPURED__T row[GPURED__LANES];
+  int i;
+  for (i = 0; i < GPURED__LANES; ++i) row[i] = i < count ? x[i] : none;
+  GPURED__N(scan_group)(kernel, row, h);
 }
 
 GPURED__INLINE void GPURED__N(scan_join)(int kernel, GPURED__T e, const GPURED__T *h,
@@ -4676,12 +4704,8 @@ GPURED__INLINE void GPURED__N(scan_totals)(int kernel, int whole, GPURED__N(scan
 GPURED__INLINE void GPURED__N(scan_groups)(int kernel, const GPURED__T *x, int64_t n,
                                            GPURED__N(scan_block) * b) {
   const int64_t whole = n / GPURED__LANES, rest = n % GPURED__LANES;
-  GPURED__T pad[GPURED__LANES];
   GPURED__N(scan_each)(kernel, x, whole, b->h);
-  if (rest > 0) {
-    GPURED__N(pad_row)(pad, x + n - rest, (int)rest, GPURED__N(nothing)(kernel));
-    GPURED__N(scan_group)(kernel, pad, b->h + n - rest);
-  }
+  if (rest > 0) GPURED__N(scan_part)(kernel, x + n - rest, (int)rest, b->h + n - rest);
   GPURED__N(scan_totals)(kernel, (int)whole, b);
 }
 
@@ -4988,8 +5012,10 @@ GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPUR
   GPURED__T h[GPURED__LANES];
   const GPURED__T none = GPURED__N(nothing)(kernel);
   for (; rows > 0; --rows, x += x_step, y += y_step) {
-    if (n < GPURED__LANES) GPURED__N(pad_row)(h, x, n, none);
-    GPURED__N(scan_group)(kernel, n < GPURED__LANES ? h : x, h);
+    if (n < GPURED__LANES)
+      GPURED__N(scan_part)(kernel, x, n, h);
+    else
+      GPURED__N(scan_group)(kernel, x, h);
     if (shift) *y = empty;
     if (n - shift < GPURED__LANES) {
       GPURED__N(scan_join)(kernel, none, h, h);
@@ -7344,7 +7370,8 @@ GPURED__FUNC void gpured__scan_short_task(void *context, int64_t index, int thre
   const gpured__scan_lines l = gpured__scan_find(job, index);
   const gpured__axis *across = p->kept + (p->kept_count > 0 ? p->kept_count - 1 : 0);
   const int64_t n = p->n;
-  double chunk[2 * GPURED__SCAN_CHUNK];
+  /* Two buffers: a row that is loaded beside what has just been stored waits for that. */
+  double chunk[2 * GPURED__SCAN_CHUNK], results[2 * GPURED__SCAN_CHUNK];
   int64_t at, len;
   (void)thread;
   if (job->direct) {
@@ -7355,8 +7382,8 @@ GPURED__FUNC void gpured__scan_short_task(void *context, int64_t index, int thre
   for (at = 0; at < l.count; at += len) {
     len = job->packed ? gpured__min_i64(GPURED__SCAN_CHUNK / n, l.count - at) : 1;
     gpured__scan_load(job, p->line, gpured__scan_in(p, across, l.in, at), len * n, chunk);
-    job->s->rows(p->kernel, job->how, chunk, n, chunk, n, len, n, job->empty);
-    gpured__scan_put(job, p->line, gpured__scan_out(p, across, l.out, at), len * n, chunk);
+    job->s->rows(p->kernel, job->how, chunk, n, results, n, len, n, job->empty);
+    gpured__scan_put(job, p->line, gpured__scan_out(p, across, l.out, at), len * n, results);
   }
 }
 
@@ -7383,6 +7410,33 @@ GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__s
   }
 }
 
+/* Columns that are fewer than the lanes of a vector, and rows that touch: 16 of them are loaded and
+ * stored at once. A vector has a row and what follows it. */
+GPURED__FUNC void gpured__scan_narrow_rows(const gpured__scan_job *job, gpured__scan_strip *st,
+                                           const char *in, char *out, int64_t count) {
+  const gpured__plan *p = job->p;
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  double packed[(GPURED__LANES + 1) * 8], rows[GPURED__LANES * 8]; /* 64 bytes each */
+  const int64_t step = count * (int64_t)job->s->size;
+  int64_t at, r, n;
+  memset(packed, 0, sizeof packed);
+  for (at = 0; at < p->n; at += n) {
+    n = gpured__min_i64(GPURED__LANES, p->n - at);
+    gpured__scan_load(job, across, gpured__scan_in(p, p->line, in, at), n * count, packed);
+    job->s->strip(p->kernel, job->how & GPURED_SCAN_EXCLUSIVE, st, packed, count, rows, st->width,
+                  n);
+    for (r = 0; r < n; ++r) memcpy((char *)packed + r * step, rows + r * 8, 64);
+    gpured__scan_put(job, across, gpured__scan_out(p, p->line, out, at), n * count, packed);
+  }
+}
+
+/* Do all `count` columns of a matrix lie together, row by row? */
+GPURED__INLINE int gpured__scan_is_packed(const gpured__plan *p, int64_t count) {
+  const gpured__axis *across = &p->kept[p->kept_count - 1];
+  return across->stride[GPURED__IN] == 1 && across->stride[GPURED__OUT] == 1 &&
+         p->line[0].stride[GPURED__IN] == count && p->line[0].stride[GPURED__OUT] == count;
+}
+
 /* `count` columns: from memory to memory, or through a buffer of 16 rows. */
 GPURED__FUNC void gpured__scan_columns(const gpured__scan_job *job, const char *in, char *out,
                                        int64_t count, int direct) {
@@ -7398,6 +7452,8 @@ GPURED__FUNC void gpured__scan_columns(const gpured__scan_job *job, const char *
   if (direct)
     job->s->strip(p->kernel, job->how, &st, in, p->line[0].stride[GPURED__IN], out,
                   p->line[0].stride[GPURED__OUT], p->n);
+  else if (st.width == lane && gpured__scan_is_packed(p, count))
+    gpured__scan_narrow_rows(job, &st, in, out, count);
   else
     gpured__scan_strip_rows(job, &st, in, out, count);
 }

@@ -12383,19 +12383,23 @@ static void use_integers(const machine *m, int along, int v, dot_launch *l) {
   l->integers = 1;
 }
 
-/* The workspace has room for the segments of any layout. */
+/* Where columns side by side are so few and short that most threads of a block would have no row of
+ * them, single elements do better. The workspace has room for the segments of any layout. */
 static void choose_integers(const machine *m, const gpured__gemm_plan *p, int any_layout,
                             dot_launch *l) {
   const int v = 16 / (int)gpured__dtype_size(p->right.dtype);
   const int deep = has_deep_vectors(p, &p->right, GPURED__RIGHT);
-  const int across = !deep && has_vectors(p, &p->right, GPURED__RIGHT);
+  const int wide = log2_up(gpured__ceil_div(p->columns, v));
+  const int few = wide < 5 && p->depth <= INTEGER_THREADS >> wide;
+  const int across = !deep && !few && has_vectors(p, &p->right, GPURED__RIGHT);
+  const int beside = llabs(l->d.matrix.across) < llabs(l->d.matrix.along);
+  const int along = deep || (!across && (!beside || few));
   int most = 1, i;
   for (i = 0; i < 4 && any_layout; ++i) {
     use_integers(m, i / 2, i % 2 ? v : 1, l);
     if (l->d.segments > most) most = l->d.segments;
   }
-  use_integers(m, deep || (!across && llabs(l->d.matrix.along) <= llabs(l->d.matrix.across)),
-               deep || across ? v : 1, l);
+  use_integers(m, along, deep || across ? v : 1, l);
   if (any_layout) l->d.segments = most;
 }
 
