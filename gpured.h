@@ -6736,13 +6736,15 @@ GPURED__FUNC void gpured__store_empty(const gpured__plan *p, const gpured__kerne
  * are one element each: that kept axis goes last. */
 GPURED__FUNC void gpured__choose_strip(gpured__plan *p, gpured__reduce_job *job) {
   int i, best = -1;
-  int64_t s, least, n;
+  int64_t s, least = 2, n; /* 2: neighbours that touch */
   gpured__axis t;
   job->strip = 1;
   job->strips = 1;
   if (p->kept_count == 0) return;
-  least = p->n > 1 ? p->line[p->line_count - 1].stride[GPURED__IN] : 2;
-  least = least < 0 ? -least : least;
+  if (p->n > 1 && p->line_count > 0) {
+    least = p->line[p->line_count - 1].stride[GPURED__IN];
+    least = least < 0 ? -least : least;
+  }
   for (i = 0; i < p->kept_count; ++i) {
     s = p->kept[i].stride[GPURED__IN];
     s = s < 0 ? -s : s;
