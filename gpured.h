@@ -2183,6 +2183,10 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #define GPURED__UNROLL_ROWS GPURED__UNROLL_4
 #endif
 
+/* Do loops over what comes from memory in whole vectors ask for what lies ahead? With AVX-512 the
+ * hardware does so too late; loops over narrower vectors are slower for it. */
+#define GPURED__ASKS (GPURED__WIDTH == 64)
+
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
@@ -2910,10 +2914,10 @@ GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPU
 /*
  * The same for min and max, whose order is free: one hardware step for each vector. `s` becomes a
  * sum of products of neighbours, which tells of a NaN (also of some infinities); a zero may have
- * the wrong sign.
+ * the wrong sign. ask: for what lies ahead (see GPURED__ASKS)?
  */
 GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V *s,
-                                           const GPURED__T *x) {
+                                           const GPURED__T *x, int ask) {
   GPURED__V a, b;
   int r, i;
   GPURED__UNROLL_ROWS
@@ -2922,6 +2926,11 @@ GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V
     for (i = 0; i < GPURED__NV; ++i) {
       a = GPURED__N(load)(x + r + i * GPURED__W);
       b = GPURED__N(load)(x + r + i * GPURED__W + GPURED__LANES);
+      if (ask) {
+        const char *far = (const char *)(x + r + i * GPURED__W) + 2 * GPURED__AHEAD;
+        GPURED__PREFETCH_FAR(far);
+        GPURED__PREFETCH_FAR(far + GPURED__LANES * GPURED__ESIZE);
+      }
 #if GPURED__X86 && GPURED__WIDTH <= 16 /* no fma in hardware */
       s[i] = r ? s[i] + (a + b) : a + b;
 #else
@@ -2941,11 +2950,11 @@ GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V
 }
 
 /* The lanes by the quick way; 0 when they are not certain and have to be made in the slow one. */
-GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPURED__T *x) {
+GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPURED__T *x, int ask) {
   GPURED__V s[GPURED__NV];
   GPURED__N(mask) doubt;
   int i;
-  GPURED__N(quick_lanes)(kernel, acc, s, x);
+  GPURED__N(quick_lanes)(kernel, acc, s, x, ask);
   doubt = acc[0] == 0;
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) doubt = doubt | GPURED__N(isnan)(s[i]) | (acc[i] == 0);
@@ -2971,8 +2980,8 @@ GPURED__INLINE int GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURE
   }
 #if GPURED__FLOAT && GPURED__NV <= 4
   if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
-    if (n >= GPURED__FROM_MEMORY / GPURED__ESIZE) GPURED__N(ahead)(x, GPURED__BLOCK);
-    if (GPURED__N(quick_block)(kernel, acc, x)) return 1;
+    const int ask = GPURED__ASKS && n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
+    if (GPURED__N(quick_block)(kernel, acc, x, ask)) return 1;
   }
 #endif
   GPURED__N(whole_block)(kernel, acc, x, w);
@@ -3496,11 +3505,11 @@ GPURED__FUNC void GPURED__N(few)(int kernel, const void *x, int64_t stride, int6
 
 /*
  * acc[c] = acc[c] (or, at the start, nothing) and then x[c], x[step + c], ..., of `count` rows,
- * each with its weight (Dot), 16 rows apart.
+ * each with its weight (Dot), 16 rows apart. ask: for what lies ahead?
  */
-GPURED__INLINE
-    void GPURED__N(join_rows)(int kernel, int count, int start, GPURED__T *acc, const GPURED__T *x,
-                              int64_t step, const GPURED__T *w, int64_t columns) {
+GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int start, GPURED__T *acc,
+                                         const GPURED__T *x, int64_t step, const GPURED__T *w,
+                                         int64_t columns) {
   const GPURED__V none =
       GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
   GPURED__V wv[4], v, xv;
@@ -3511,8 +3520,10 @@ GPURED__INLINE
   for (c = 0; c + GPURED__W <= columns; c += GPURED__W) {
     v = start ? none : GPURED__N(load)(acc + c);
     GPURED__UNROLL
-    for (k = 0; k < count; ++k)
+    for (k = 0; k < count; ++k) {
+      if (ask) GPURED__PREFETCH_FAR((const char *)(x + k * step + c) + GPURED__AHEAD / 2);
       v = GPURED__N(step)(kernel, v, GPURED__N(load)(x + k * step + c), wv[k]);
+    }
     GPURED__N(store)(acc + c, v);
   }
   if (c == columns) return;
@@ -3548,8 +3559,27 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
   for (j = 0; j < J; ++j) GPURED__N(store)(acc + j * GPURED__W, v[j]);
 }
 
+/* Four neighbouring rows of `step` elements, whole vectors; the next four are asked for. */
+GPURED__INLINE void GPURED__N(join_neighbours)(int kernel, int start, GPURED__T *acc,
+                                               const GPURED__T *x, int64_t step) {
+  GPURED__V v, xv;
+  int64_t c;
+  int k;
+  for (c = 0; c < step; c += GPURED__W) {
+    v = start ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : GPURED__N(load)(acc + c);
+    GPURED__UNROLL
+    for (k = 0; k < 4; ++k) {
+      xv = GPURED__N(load)(x + k * step + c);
+      if (c * GPURED__ESIZE % 64 == 0) GPURED__PREFETCH_FAR(x + (k + 4) * step + c);
+      v = GPURED__N(step)(kernel, v, xv, xv);
+    }
+    GPURED__N(store)(acc + c, v);
+  }
+}
+
 /* Rows that touch, 16 of them being one long row of whole vectors. Up to eight vectors stay in
- * registers; longer ones go row by row, in the order of memory. */
+ * registers; beyond that it pays to touch the accumulators once for four rows, unless these are so
+ * short that the order of memory is worth more. */
 GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *acc,
                                              const GPURED__T *x, int64_t step, int64_t count) {
   int64_t r, c;
@@ -3562,27 +3592,31 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
       GPURED__N(join_tower)(kernel, 1, start, acc + c, x + c, step, count);
     return;
   }
-  for (r = 0; r < count; ++r, x += step, start = 0) {
+  r = 0;
+  if (step > GPURED__AHEAD / GPURED__ESIZE)
+    for (; r + 4 <= count; r += 4, x += 4 * step, start = 0)
+      GPURED__N(join_neighbours)(kernel, start, acc, x, step);
+  for (; r < count; ++r, x += step, start = 0) {
     for (c = 0; c < step; c += 64 / GPURED__ESIZE)
-      GPURED__PREFETCH_FAR((const char *)(x + c) + GPURED__AHEAD);
-    GPURED__N(join_rows)(kernel, 1, start, acc, x, 0, x, step);
+      GPURED__PREFETCH_FAR((const char *)(x + c) + GPURED__FAR_AHEAD);
+    GPURED__N(join_rows)(kernel, 1, 0, start, acc, x, 0, x, step);
   }
 }
 
 /* Up to 64 rows of a block into acc[lane][column], four rows of a lane at a time: that many streams
  * the hardware follows, and accumulators are touched once for four rows. */
-GPURED__INLINE void GPURED__N(join_streams)(int kernel, int start, GPURED__T *acc,
+GPURED__INLINE void GPURED__N(join_streams)(int kernel, int ask, int start, GPURED__T *acc,
                                             const GPURED__T *x, int64_t stride, const GPURED__T *w,
                                             int64_t n, int64_t columns) {
   const int64_t step = GPURED__LANES * stride;
   int64_t l, k;
   for (l = 0; l < GPURED__LANES && l < n; ++l, acc += columns, x += stride, ++w) {
     if (n == 4 * GPURED__LANES) {
-      GPURED__N(join_rows)(kernel, 4, start, acc, x, step, w, columns);
+      GPURED__N(join_rows)(kernel, 4, ask, start, acc, x, step, w, columns);
       continue;
     }
     for (k = 0; l + k * GPURED__LANES < n; ++k) GPURED__N(join_rows)
-    (kernel, 1, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
+    (kernel, 1, 0, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
   }
 }
 
@@ -3620,6 +3654,7 @@ GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, con
                                               int64_t stride, const GPURED__T *w, int64_t n) {
   const int64_t columns = st->columns, step = GPURED__LANES * columns;
   const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
+  const int ask = GPURED__ASKS && n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE;
   GPURED__T *acc;
   int64_t len;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
@@ -3629,7 +3664,7 @@ GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, con
       len -= len % GPURED__LANES;
       GPURED__N(join_touching)(kernel, st->rows == 0, acc, x, step, len / GPURED__LANES);
     } else {
-      GPURED__N(join_streams)(kernel, st->rows == 0, acc, x, stride, w, len, columns);
+      GPURED__N(join_streams)(kernel, ask, st->rows == 0, acc, x, stride, w, len, columns);
     }
     st->rows += len;
     if (st->rows == GPURED__BLOCK) GPURED__N(columns_push)(kernel, st);
@@ -3925,7 +3960,7 @@ GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, GPURED__V
   GPURED__N(mask) hit;
   int i;
 #if GPURED__FLOAT && GPURED__NV <= 4
-  GPURED__N(quick_lanes)(fold, m, s, x);
+  GPURED__N(quick_lanes)(fold, m, s, x, 0);
 #else
   GPURED__N(whole_block)(fold, m, x, x);
   for (i = 0; i < GPURED__NV; ++i) s[i] = m[i]; /* there a NaN has won */
@@ -6193,6 +6228,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL_ROWS
+#undef GPURED__ASKS
 #undef GPURED__UNROLL
 #undef GPURED__UNROLL_4
 #undef GPURED__CASE
