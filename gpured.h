@@ -2927,9 +2927,9 @@ GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V
       a = GPURED__N(load)(x + r + i * GPURED__W);
       b = GPURED__N(load)(x + r + i * GPURED__W + GPURED__LANES);
       if (ask) {
-        const char *far = (const char *)(x + r + i * GPURED__W) + 2 * GPURED__AHEAD;
-        GPURED__PREFETCH_FAR(far);
-        GPURED__PREFETCH_FAR(far + GPURED__LANES * GPURED__ESIZE);
+        const char *next = (const char *)(x + r + i * GPURED__W) + 2 * GPURED__AHEAD;
+        GPURED__PREFETCH_FAR(next);
+        GPURED__PREFETCH_FAR(next + GPURED__LANES * GPURED__ESIZE);
       }
 #if GPURED__X86 && GPURED__WIDTH <= 16 /* no fma in hardware */
       s[i] = r ? s[i] + (a + b) : a + b;
@@ -3536,10 +3536,13 @@ GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int sta
   GPURED__N(store_part)(acc + c, part, v);
 }
 
-/* J vectors of accumulators, in registers, over `count` long rows of `step` elements. */
+/* `count` long rows of J vectors, whose accumulators stay in registers. */
 GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__T *acc,
-                                          const GPURED__T *x, int64_t step, int64_t count) {
-  GPURED__V v[8];
+                                          const GPURED__T *x, int64_t count) {
+  const int slow = kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS;
+  const int ahead = slow ? GPURED__FAR_AHEAD : 2 * GPURED__AHEAD;
+  const int64_t step = (int64_t)J * GPURED__W;
+  GPURED__V v[16];
   int64_t r;
   int j;
   GPURED__UNROLL
@@ -3551,7 +3554,7 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
     for (j = 0; j < J; ++j) {
       const GPURED__V xv = GPURED__N(load)(x + j * GPURED__W);
       if (j * GPURED__W * GPURED__ESIZE % 64 == 0)
-        GPURED__PREFETCH_FAR((const char *)(x + j * GPURED__W) + GPURED__FAR_AHEAD);
+        GPURED__PREFETCH_FAR((const char *)(x + j * GPURED__W) + ahead);
       v[j] = GPURED__N(step)(kernel, v[j], xv, xv);
     }
   }
@@ -3577,22 +3580,48 @@ GPURED__INLINE void GPURED__N(join_neighbours)(int kernel, int start, GPURED__T 
   }
 }
 
-/* Rows that touch, 16 of them being one long row of whole vectors. Up to eight vectors stay in
+/* The same for any J up to 16, a loop for each. */
+GPURED__INLINE void GPURED__N(join_towers)(int kernel, int J, int start, GPURED__T *acc,
+                                           const GPURED__T *x, int64_t count) {
+#if GPURED__SPARING
+  GPURED__N(join_tower)(kernel, J, start, acc, x, count);
+#else
+#define GPURED__TOWER(j)                                    \
+  case j:                                                   \
+    GPURED__N(join_tower)(kernel, j, start, acc, x, count); \
+    break
+  switch (J) {
+    GPURED__TOWER(1);
+    GPURED__TOWER(2);
+    GPURED__TOWER(3);
+    GPURED__TOWER(4);
+    GPURED__TOWER(5);
+    GPURED__TOWER(6);
+    GPURED__TOWER(7);
+    GPURED__TOWER(8);
+    GPURED__TOWER(9);
+    GPURED__TOWER(10);
+    GPURED__TOWER(11);
+    GPURED__TOWER(12);
+    GPURED__TOWER(13);
+    GPURED__TOWER(14);
+    GPURED__TOWER(15);
+    GPURED__TOWER(16);
+  }
+#undef GPURED__TOWER
+#endif
+}
+
+/* Rows that touch, 16 of them being one long row of whole vectors. Up to sixteen vectors stay in
  * registers; beyond that it pays to touch the accumulators once for four rows, unless these are so
  * short that the order of memory is worth more. */
 GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *acc,
                                              const GPURED__T *x, int64_t step, int64_t count) {
-  int64_t r, c;
-  if (step <= 8 * GPURED__W) {
-    if (step == 8 * GPURED__W) {
-      GPURED__N(join_tower)(kernel, 8, start, acc, x, step, count);
-      return;
-    }
-    for (c = 0; c < step; c += GPURED__W)
-      GPURED__N(join_tower)(kernel, 1, start, acc + c, x + c, step, count);
+  int64_t r = 0, c;
+  if (step <= 16 * GPURED__W) {
+    GPURED__N(join_towers)(kernel, (int)(step / GPURED__W), start, acc, x, count);
     return;
   }
-  r = 0;
   if (step > GPURED__AHEAD / GPURED__ESIZE)
     for (; r + 4 <= count; r += 4, x += 4 * step, start = 0)
       GPURED__N(join_neighbours)(kernel, start, acc, x, step);
