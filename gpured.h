@@ -3562,24 +3562,6 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
   for (j = 0; j < J; ++j) GPURED__N(store)(acc + j * GPURED__W, v[j]);
 }
 
-/* Four neighbouring rows of `step` elements, whole vectors; the next four are asked for. */
-GPURED__INLINE void GPURED__N(join_neighbours)(int kernel, int start, GPURED__T *acc,
-                                               const GPURED__T *x, int64_t step) {
-  GPURED__V v, xv;
-  int64_t c;
-  int k;
-  for (c = 0; c < step; c += GPURED__W) {
-    v = start ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : GPURED__N(load)(acc + c);
-    GPURED__UNROLL
-    for (k = 0; k < 4; ++k) {
-      xv = GPURED__N(load)(x + k * step + c);
-      if (c * GPURED__ESIZE % 64 == 0) GPURED__PREFETCH_FAR(x + (k + 4) * step + c);
-      v = GPURED__N(step)(kernel, v, xv, xv);
-    }
-    GPURED__N(store)(acc + c, v);
-  }
-}
-
 /* The same for any J up to 16, a loop for each. */
 GPURED__INLINE void GPURED__N(join_towers)(int kernel, int J, int start, GPURED__T *acc,
                                            const GPURED__T *x, int64_t count) {
@@ -3610,6 +3592,24 @@ GPURED__INLINE void GPURED__N(join_towers)(int kernel, int J, int start, GPURED_
   }
 #undef GPURED__TOWER
 #endif
+}
+
+/* Four neighbouring rows of `step` elements, whole vectors; the next four are asked for. */
+GPURED__INLINE void GPURED__N(join_neighbours)(int kernel, int start, GPURED__T *acc,
+                                               const GPURED__T *x, int64_t step) {
+  GPURED__V v, xv;
+  int64_t c;
+  int k;
+  for (c = 0; c < step; c += GPURED__W) {
+    v = start ? GPURED__N(splat)(GPURED__N(neutral)(kernel)) : GPURED__N(load)(acc + c);
+    GPURED__UNROLL
+    for (k = 0; k < 4; ++k) {
+      xv = GPURED__N(load)(x + k * step + c);
+      if (c * GPURED__ESIZE % 64 == 0) GPURED__PREFETCH_FAR(x + (k + 4) * step + c);
+      v = GPURED__N(step)(kernel, v, xv, xv);
+    }
+    GPURED__N(store)(acc + c, v);
+  }
 }
 
 /* Rows that touch, 16 of them being one long row of whole vectors. Up to sixteen vectors stay in

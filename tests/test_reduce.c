@@ -256,6 +256,39 @@ static void test_columns(gpured_backend backend) {
       }
 }
 
+/* Columns whose rows touch: every number of vectors that 16 of them fill, and rows taken singly, in
+ * fours, and in strips of more than 16 MiB. */
+static void test_towers(gpured_backend backend) {
+  static const int64_t heights[] = {117, 300, 1100};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
+  static const int64_t beyond[] = {34, 40, 65, 100, 129, 200, 256};
+  const int64_t wide[2] = {70, 65700};
+  int i, j, k, m, t = 0;
+  reduce_case c = {backend, 0, NULL, 1, 0, 0, 0, 1, 0, LAYOUT_C, 0};
+  box in;
+  for (i = 2; i < 20 + COUNT(beyond); ++i)
+    for (j = 0; j < COUNT(heights); ++j)
+      for (k = 0; k < COUNT(dtypes); ++k, ++t) {
+        int64_t shape[2] = {heights[j], i < 20 ? i : beyond[i - 20]};
+        in = box_filled(dtypes[k], 2, shape, LAYOUT_C, t % 2 ? OR_WIDE : OR_SPECIAL, (uint64_t)t);
+        c.in = &in.t;
+        for (m = t % 4; m < COUNT(all_ops); m += 4) {
+          c.op = all_ops[m];
+          check(&c);
+        }
+        box_free(&in);
+      }
+  in = box_filled(GPURED_F32, 2, wide, LAYOUT_C, OR_UNIFORM, 5);
+  c.in = &in.t;
+  for (c.threads = 1; c.threads <= 2; ++c.threads) {
+    c.op = GPURED_SUM;
+    check(&c);
+    c.op = GPURED_MAX;
+    check(&c);
+  }
+  box_free(&in);
+}
+
 /* What is converted or turned on its way: columns of an axis in the middle and short rows, of every
  * type, around the sizes of blocks, units and tasks. */
 static void test_tiles(gpured_backend backend) {
@@ -628,6 +661,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_sizes_large", test_sizes_large, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
+                                  {"reduce_towers", test_towers, 0},
                                   {"reduce_tiles", test_tiles, 0},
                                   {"reduce_one_element", test_one_element, 0},
                                   {"reduce_bytes", test_bytes, 0},
