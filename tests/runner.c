@@ -78,6 +78,9 @@ static void visit(const test_case *test, gpured_backend backend, const char *nam
   } else if ((test->flags & T_WRAP) && !CAN_WRAP) {
     printf("%-34s SKIP: the linker has no --wrap\n", name);
     ++s->skipped;
+  } else if ((test->flags & T_NO_GPU) && gpured_cuda_available()) {
+    printf("%-34s SKIP: the CUDA runtime asks for memory too\n", name);
+    ++s->skipped;
   } else {
     printf("%-34s ", name);
     fflush(stdout);

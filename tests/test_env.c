@@ -381,14 +381,16 @@ static void test_pthreads(gpured_backend backend) {
   work_free(&w);
 }
 
-/* What a child says of itself, or that it hangs. */
+/* What a child says of itself, or that it hangs. Where there is a GPU its parent has used it, and
+ * CUDA does not work in the child of such a process: no self-test there. */
 static int ask_child(const work *w, uint64_t want) {
+  const int has_gpu = gpured_cuda_available();
   int status = -1;
   pid_t child = fork();
   if (child < 0) return -1;
   if (child == 0) {
     alarm(60);
-    _exit(work_all(w) == want && gpured_selftest() == GPURED_OK ? 0 : 1);
+    _exit(work_all(w) == want && (has_gpu || gpured_selftest() == GPURED_OK) ? 0 : 1);
   }
   if (waitpid(child, &status, 0) != child) return -1;
   return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -340,5 +340,5 @@ static void test_selftest(gpured_backend backend) {
 const test_case faults_tests[] = {{"faults_hooks", test_hooks, T_HOST},
                                   {"faults_malloc", test_malloc, T_HOST | T_WRAP},
                                   {"faults_one_liners", test_one_liners, T_HOST | T_WRAP},
-                                  {"faults_selftest", test_selftest, T_HOST | T_WRAP},
+                                  {"faults_selftest", test_selftest, T_HOST | T_WRAP | T_NO_GPU},
                                   {NULL, NULL, 0}};
