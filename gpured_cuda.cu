@@ -6180,7 +6180,7 @@ GPURED__DEV void beside_copy_each(const char *from, char *to, int bytes, unsigne
   beside_copy((const S *)from, (S *)to, bytes / (int)sizeof(S),
               [&](int e) { return e + (int)__umulhi((unsigned)e / PER, recip) * PER; }, back);
 }
-/* A piece of memory to shared memory, or back; recip: 2^32 / vectors of a unit that a gap follows. */
+/* A piece of memory to shared memory, or back; recip: 2^32 / vectors of a unit before a gap. */
 GPURED__DEV void beside_pass(const char *from, char *to, int bytes, int size, unsigned recip,
                              bool back) {
   const char *memory = back ? to : from;
@@ -9152,12 +9152,12 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
   }
 }
 
-/* ---- Bytes along k ---- */
+/* ---- Operands that are copied to where they lie in vectors ---- */
 
-/* Lines (rows or columns) of bytes, copied to where they lie along k and begin at 16 bytes; what is
- * behind their ends is 0. */
+/* Lines (rows or columns) of an operand. Bytes go to where they lie along k, other elements to
+ * where they lie across; what is behind the ends is 0. */
 enum { PACK_LINES = 64, PACK_STEPS = 64, PACK_PITCH = PACK_STEPS + 16 };
-struct byte_lines {
+struct packed_lines {
   const char *data;
   char *to;
   int64_t lines, depth, pitch, across, along; /* of an item; strides of the source */
@@ -9167,7 +9167,8 @@ struct byte_lines {
 };
 
 template <int THREADS>
-static __global__ void __launch_bounds__(THREADS) pack_bytes(const __grid_constant__ byte_lines b) {
+static __global__ void __launch_bounds__(THREADS)
+    pack_bytes(const __grid_constant__ packed_lines b) {
   __shared__ __align__(16) char memory[PACK_LINES * PACK_PITCH];
   const int t = (int)threadIdx.x, lines_first = b.along != 1 && b.across == 1;
   for (int64_t tile = blockIdx.x; tile < b.tiles; tile += gridDim.x) {
@@ -9193,6 +9194,51 @@ static __global__ void __launch_bounds__(THREADS) pack_bytes(const __grid_consta
         *(uint4 *)(b.to + (item * b.lines + l) * b.pitch + first_step + step) =
             *(const uint4 *)(memory + i / (PACK_STEPS / 16) * PACK_PITCH + step);
     }
+    __syncthreads();
+  }
+}
+
+/* Of a tile's lines or steps, those that exist. */
+GPURED__DEV int existing(int64_t rest, int most) { return rest < most ? (int)rest : most; }
+
+/* Elements of type D as f32, whose engines are the fast ones. Eight blocks of threads to a
+ * multiprocessor: distances are added up, since computed ones take the registers of three. */
+template <int D, int THREADS>
+static __global__ void __launch_bounds__(THREADS, 8)
+    pack_across(const __grid_constant__ packed_lines b) {
+  typedef typename stored<D>::S S;
+  enum { WAY = PACK_LINES + 1, NEXT = THREADS / PACK_LINES, SHARE = PACK_STEPS / NEXT };
+  __shared__ float memory[PACK_STEPS * WAY];
+  const int low = (int)threadIdx.x % PACK_LINES, high = (int)threadIdx.x / PACK_LINES;
+  const int lines_first = b.along != 1;
+  for (int64_t tile = blockIdx.x; tile < b.tiles; tile += gridDim.x) {
+    const int64_t first_step = tile % b.step_tiles * PACK_STEPS;
+    const int64_t first_line = tile / b.step_tiles % b.line_tiles * PACK_LINES;
+    const int64_t item = tile / b.step_tiles / b.line_tiles;
+    const int lines = existing(b.lines - first_line, PACK_LINES);
+    const int steps = existing(b.depth - first_step, PACK_STEPS);
+    const int wide = existing(b.pitch - first_line, PACK_LINES);
+    const int have = low < (lines_first ? lines : steps) ? (lines_first ? steps : lines) - high : 0;
+    const int put = low < wide ? steps - high : 0;
+    const int64_t hop = NEXT * (lines_first ? b.along : b.across);
+    const S *from = (const S *)b.data;
+    float *place = memory + (lines_first ? high * WAY + low : low * WAY + high), held[SHARE];
+    float *to = (float *)b.to + (item * b.depth + first_step + high) * b.pitch + first_line + low;
+    int64_t rest = item;
+    for (int i = 0; i < b.axes; rest /= b.n[i], ++i) from += rest % b.n[i] * b.item_stride[i];
+    from += (first_line + (lines_first ? low : high)) * b.across +
+            (first_step + (lines_first ? high : low)) * b.along;
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i, from += hop) {
+      held[i] = 0;
+      if (i * NEXT < have) widen<D>(*from, &held[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) place[i * (lines_first ? NEXT * WAY : NEXT)] = held[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i, to += NEXT * b.pitch)
+      if (i * NEXT < put) *to = memory[(high + i * NEXT) * WAY + low];
     __syncthreads();
   }
 }
@@ -12029,12 +12075,16 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
  * result takes it, the product with its partials, and the combination of those by section 10. The
  * same walk, without launching, adds up the workspace, so that a query cannot disagree with a call.
  */
+/* Which operands are copied: also those of whose place a query does not know that they are to be,
+ * those that a query knows of, those without whose copies there is no way. */
+enum { EVERY_COPY, FORESEEN_COPIES, NEEDED_COPIES };
+
 struct gemm_run {
   const machine *m;
   const gpured__gemm_plan *p;
   const gpured__call *call;
   int measuring; /* nothing is launched */
-  int foreseen;  /* no copies but those that a query knows of */
+  int copies;    /* one of the above */
   char *memory;
   size_t total, reducing; /* bytes in all, and behind them for reductions on their way */
   size_t reducing_at;
@@ -12789,7 +12839,54 @@ static void choose_engine(const machine *m, const gpured__gemm_plan *p, int byte
 
 /* ---- Operands that are copied first ---- */
 
-/* Elements of 16 bits as f32, whose engines are the fast ones; their order in memory stays. */
+static const void *pack_kernel(int dtype) {
+  switch (dtype) {
+    case GPURED_F32:
+      return (const void *)pack_across<GPURED_F32, 256>;
+    case GPURED_F16:
+      return (const void *)pack_across<GPURED_F16, 256>;
+    case GPURED_BF16:
+      return (const void *)pack_across<GPURED_BF16, 256>;
+    default:
+      return (const void *)pack_bytes<256>;
+  }
+}
+
+/* An operand in vectors of 16 bytes: bytes along k, as tensor cores take them, or f32 across. */
+static gpured_status pack_operand_lines(gemm_run *run, gpured__gemm_plan *ready, int which) {
+  gpured_tensor *t = which == GPURED__LEFT ? &ready->left : &ready->right;
+  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
+  const int along = 2 * t->ndim - 3 - across;
+  const int bytes = gpured__dtype_size(t->dtype) == 1;
+  const int64_t size = bytes ? 1 : sizeof(float), vector = 16 / size;
+  const int unit = bytes ? along : across, other = bytes ? across : along;
+  const void *kernel = pack_kernel(t->dtype);
+  packed_lines b;
+  void *arguments[] = {&b};
+  int64_t items, count;
+  memset(&b, 0, sizeof b);
+  b.data = (const char *)t->data;
+  b.lines = t->shape[across];
+  b.depth = t->shape[along];
+  b.pitch = gpured__ceil_div(t->shape[unit], vector) * vector;
+  b.across = t->strides[across];
+  b.along = t->strides[along];
+  count = t->shape[other];
+  items = copy_items(ready, which, count * b.pitch, &b.axes, b.n, b.item_stride);
+  b.line_tiles = gpured__ceil_div(bytes ? b.lines : b.pitch, PACK_LINES);
+  b.step_tiles = gpured__ceil_div(bytes ? b.pitch : b.depth, PACK_STEPS);
+  b.tiles = items * b.line_tiles * b.step_tiles;
+  b.to = reserve(run, (double)items * (double)count * (double)b.pitch, (size_t)size);
+  t->data = b.to;
+  if (!bytes) t->dtype = GPURED_F32;
+  t->shape[unit] = b.pitch;
+  t->strides[unit] = 1;
+  t->strides[other] = b.pitch;
+  if (run->measuring) return GPURED_OK;
+  return launch(run->m, kernel, most_blocks(b.tiles), 256, 0, arguments);
+}
+
+/* Small items of 16 bits as f32, element by element; their order in memory stays. */
 static gpured_status widen_operand(gemm_run *run, gpured__gemm_plan *ready, int which) {
   gpured_tensor *t = which == GPURED__LEFT ? &ready->left : &ready->right, from = *t, to;
   int64_t *shape = t->shape + t->ndim - 2, *stride = t->strides + t->ndim - 2;
@@ -12817,34 +12914,6 @@ static gpured_status widen_operand(gemm_run *run, gpured__gemm_plan *ready, int 
   return reduce_view(run, GPURED_SUM, -1, &from, 0, &to);
 }
 
-/* Bytes as tensor cores take them: along k, in lines of a multiple of 16. */
-static gpured_status pack_operand_bytes(gemm_run *run, gpured__gemm_plan *ready, int which) {
-  gpured_tensor *t = which == GPURED__LEFT ? &ready->left : &ready->right;
-  const int across = which == GPURED__LEFT ? t->ndim - 2 : t->ndim - 1;
-  const int along = 2 * t->ndim - 3 - across;
-  byte_lines b;
-  void *arguments[] = {&b};
-  int64_t items;
-  memset(&b, 0, sizeof b);
-  b.data = (const char *)t->data;
-  b.lines = t->shape[across];
-  b.depth = t->shape[along];
-  b.pitch = gpured__ceil_div(b.depth, 16) * 16;
-  b.across = t->strides[across];
-  b.along = t->strides[along];
-  items = copy_items(ready, which, b.lines * b.pitch, &b.axes, b.n, b.item_stride);
-  b.line_tiles = gpured__ceil_div(b.lines, PACK_LINES);
-  b.step_tiles = gpured__ceil_div(b.pitch, PACK_STEPS);
-  b.tiles = items * b.line_tiles * b.step_tiles;
-  b.to = reserve(run, (double)items * (double)b.lines * (double)b.pitch, 1);
-  t->data = b.to;
-  t->shape[along] = b.pitch;
-  t->strides[along] = 1;
-  t->strides[across] = b.pitch;
-  if (run->measuring) return GPURED_OK;
-  return launch(run->m, (const void *)pack_bytes<256>, most_blocks(b.tiles), 256, 0, arguments);
-}
-
 /* Can tensor cores multiply these bytes? Then both lie along k in `ready`. Queries know strides
  * alone, so that a workspace of the caller's may have no room for what only begins in the wrong
  * place. */
@@ -12862,25 +12931,59 @@ static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int 
     const int displaced = !run->call->query && (uintptr_t)t.data % 16;
     t.data = NULL;
     packs[i] = !has_deep_vectors(p, &t, i ? GPURED__RIGHT : GPURED__LEFT);
-    if (displaced && !packs[i] && run->foreseen) return GPURED_OK;
+    if (displaced && !packs[i] && run->copies != EVERY_COPY) return GPURED_OK;
     packs[i] |= displaced;
   }
   *bytes = 1;
   for (i = 0; i < 2 && st == GPURED_OK; ++i)
-    if (packs[i]) st = pack_operand_bytes(run, ready, i ? GPURED__RIGHT : GPURED__LEFT);
+    if (packs[i]) st = pack_operand_lines(run, ready, i ? GPURED__RIGHT : GPURED__LEFT);
   ready->depth = gpured__ceil_div(p->depth, 16) * 16;
   return st;
 }
 
+static const double PRODUCTS_WORTH_PACKING = 2147483648.0; /* 90 microseconds on an H200 */
+
+/* Does it take less time to copy this operand of floats once, to where its neighbours across lie in
+ * vectors, than to copy single elements in each tile? Strides alone decide. Copying cost as much as
+ * it gained for some 700 lines of the other operand where neighbours across did not lie in vectors,
+ * for 1200 where the right operand's lay along k, and for 3000 where the left one's did, which is
+ * left to the tiles. */
+static int worth_packing(const gpured__gemm_plan *p, int which) {
+  gpured_tensor t = which == GPURED__LEFT ? p->left : p->right;
+  const int across = which == GPURED__LEFT ? t.ndim - 2 : t.ndim - 1;
+  const int deep = t.strides[2 * t.ndim - 3 - across] == 1 && t.strides[across] != 1;
+  const int64_t others = which == GPURED__LEFT ? p->columns : p->rows;
+  t.data = NULL;
+  if (t.shape[across] < PACK_LINES || has_vectors(p, &t, which)) return 0;
+  if (others < (deep ? 2048 : 1024) || (deep && which == GPURED__LEFT)) return 0;
+  return (double)p->batches * (double)p->rows * (double)p->columns * (double)p->depth >=
+         PRODUCTS_WORTH_PACKING;
+}
+
+/* Do the items of this operand fill at least half of the tiles in which pack_across moves them?
+ * Items of 64x64 took it two thirds of widen_operand's time, items of 16x16 four times as long. */
+static int fills_tiles(const gpured_tensor *t) {
+  const int64_t rows = t->shape[t->ndim - 2], columns = t->shape[t->ndim - 1];
+  const double tiles =
+      (double)gpured__ceil_div(rows, PACK_LINES) * (double)gpured__ceil_div(columns, PACK_STEPS);
+  return 2.0 * (double)rows * (double)columns >= tiles * PACK_LINES * PACK_STEPS;
+}
+
 static gpured_status prepare_operands(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
-  const int dtype = run->p->left.dtype;
+  const gpured__gemm_plan *p = run->p;
+  const int dtype = p->left.dtype, narrow = dtype == GPURED_F16 || dtype == GPURED_BF16;
   gpured_status st = GPURED_OK;
-  *ready = *run->p;
+  int which;
+  *ready = *p;
   *bytes = 0;
-  if (run->p->acc == GPURED__U64) return prepare_bytes(run, ready, bytes);
-  if ((dtype != GPURED_F16 && dtype != GPURED_BF16) || run->p->depth == 0) return st;
-  st = widen_operand(run, ready, GPURED__LEFT);
-  return st == GPURED_OK ? widen_operand(run, ready, GPURED__RIGHT) : st;
+  if (p->acc == GPURED__U64) return prepare_bytes(run, ready, bytes);
+  for (which = GPURED__LEFT; which <= GPURED__RIGHT && p->depth > 0 && st == GPURED_OK; ++which)
+    if (narrow && !fills_tiles(which == GPURED__LEFT ? &p->left : &p->right))
+      st = widen_operand(run, ready, which);
+    else if (narrow ||
+             (p->acc == GPURED__F32 && run->copies != NEEDED_COPIES && worth_packing(p, which)))
+      st = pack_operand_lines(run, ready, which);
+  return st;
 }
 
 /* A result in the terms of the kernel. */
@@ -13063,13 +13166,13 @@ static gpured_status walk_gemm(gemm_run *run) {
 }
 
 static gpured_status measure_gemm(const machine *m, const gpured__gemm_plan *p,
-                                  const gpured__call *call, int foreseen, gemm_run *run) {
+                                  const gpured__call *call, int copies, gemm_run *run) {
   gpured_status st;
   memset(run, 0, sizeof *run);
   run->m = m;
   run->p = p;
   run->call = call;
-  run->foreseen = foreseen;
+  run->copies = copies;
   run->measuring = 1;
   st = walk_gemm(run);
   if (st != GPURED_OK) return st;
@@ -13082,7 +13185,9 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
   gemm_run run;
   tensor_launch tensor;
   scratch s;
+  size_t bytes;
   gpured_status st;
+  int copies;
   if (choose_tensor(m, p, call, &tensor)) {
     st = take(call, m, tensor.workspace, &s);
     if (st == GPURED_ERR_ALLOC && tensor.packs && tensor_plan(m, p, 0, 0, &tensor))
@@ -13090,11 +13195,16 @@ static gpured_status gemm_on_device(const machine *m, const gpured__gemm_plan *p
     if (st != GPURED_OK) return st;
     return give_back(call, m, &s, run_tensor(m, p, &tensor, s.start));
   }
-  st = measure_gemm(m, p, call, 0, &run);
-  if (st == GPURED_OK && call->o.workspace && run.total + run.reducing > call->o.workspace_bytes)
-    st = measure_gemm(m, p, call, 1, &run);
+  st = measure_gemm(m, p, call, EVERY_COPY, &run);
+  for (copies = FORESEEN_COPIES; copies <= NEEDED_COPIES && call->o.workspace; ++copies)
+    if (st == GPURED_OK && run.total + run.reducing > call->o.workspace_bytes)
+      st = measure_gemm(m, p, call, copies, &run);
   if (st != GPURED_OK) return st;
-  st = take(call, m, run.total + run.reducing, &s);
+  bytes = run.total + run.reducing;
+  st = take(call, m, bytes, &s);
+  if (st == GPURED_ERR_ALLOC && measure_gemm(m, p, call, NEEDED_COPIES, &run) == GPURED_OK &&
+      run.total + run.reducing < bytes)
+    st = take(call, m, run.total + run.reducing, &s); /* no room for copies */
   if (st != GPURED_OK) return st;
   run.measuring = 0;
   run.memory = s.start;
@@ -13785,7 +13895,7 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
     return leave(&m, GPURED_OK);
   }
   if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
-  st = measure_gemm(&m, p, call, 1, &run);
+  st = measure_gemm(&m, p, call, FORESEEN_COPIES, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
   if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
   return leave(&m, st);
