@@ -891,6 +891,35 @@ static void test_device_gemm_ragged(gpured_backend backend) {
       }
 }
 
+/* Products whose tiles fill all multiprocessors once or twice and a part of them again, which
+ * launches of narrower tiles take: one item and three, f32, f64 and f32 in f64. */
+static void test_device_gemm_shares(gpured_backend backend) {
+  static const int eighths[] = {18, 18, 17, 17, 12}; /* of the tiles that fill them once */
+  int i, axis, kind, processors = 0;
+  (void)backend;
+  RUN(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+  for (i = 0; i < COUNT(eighths); ++i)
+    for (axis = 0; axis < 2; ++axis)
+      for (kind = 0; kind < 3; ++kind) {
+        const int dtype = kind == 1 ? GPURED_F64 : GPURED_F32, acc = kind == 2 ? GPURED_F64 : 0;
+        const int batch = i % 2 ? 3 : 1, rows = i / 2 == 1 ? 500 : 512, width = kind ? 128 : 256;
+        const int64_t tiles = processors * eighths[i] / 8 + 3;
+        const int64_t across = width * (tiles / (4 * batch) + 1) + (i % 4 ? 70 : 0);
+        gpured_options o = gpured_default_options();
+        there x;
+        o.acc_dtype = acc;
+        fill_there(&x, dtype, batch, axis ? across : rows, axis ? rows : across, 400, gemm_trio, 3,
+                   axis, i < 3 ? LAYOUT_C : LAYOUT_PAD, i == 3);
+        CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "shared tiles on the CPU");
+        point_there(&x);
+        o = strict_options(NULL);
+        o.acc_dtype = acc;
+        CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "shared tiles on the device");
+        check_there(&x, text("shared tiles %d axis %d kind %d", i, axis, kind));
+        free_there(&x);
+      }
+}
+
 /* Bytes along k that begin beside a multiple of 16: tensor cores get a copy where the workspace has
  * room for one, which the query, without their place, does not ask for. */
 static void test_device_displaced(gpured_backend backend) {
@@ -1053,6 +1082,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},
                                 {"device_gemm", test_device_gemm, T_CUDA},
                                 {"device_gemm_ragged", test_device_gemm_ragged, T_CUDA},
+                                {"device_gemm_shares", test_device_gemm_shares, T_CUDA},
                                 {"device_displaced", test_device_displaced, T_CUDA},
                                 {"device_gemm_batch", test_gemm_batch, T_CUDA},
                                 {"device_gemm_streams", test_gemm_streams, T_CUDA},
