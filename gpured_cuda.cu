@@ -9097,7 +9097,7 @@ GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S
   }
 }
 
-/* REST: a part of a product, whatever is left of it. */
+/* REST: the tiles of a second launch, which lie where find_rest says. */
 template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT, bool REST>
 static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     gemm_tiles(const __grid_constant__ product g) {
@@ -12770,7 +12770,8 @@ struct tile_plan {
   int64_t tiles;
   double time;
 };
-static const double WORTH_SHARING = 40000, NEXT_LAUNCH = 2000; /* nanoseconds */
+static const double WORTH_SHARING = 40000; /* nanoseconds */
+static const double NEXT_LAUNCH = 20000;   /* and an end of the first one that is not sudden */
 
 /* The time of so many tiles on each multiprocessor, in waves of those that it has at one time. */
 static double time_of_layers(const gpured__gemm_plan *p, const tile_cost *c, double layers) {
@@ -12845,7 +12846,7 @@ static void use_f32_tile(const machine *m, const gpured__gemm_plan *p, int tile,
   }
 }
 
-/* S: of the operands. Few rows of doubles are no work for the units, which wait for each other. */
+/* S: of the operands. */
 template <class S>
 static void use_f64_tile(const machine *m, const gpured__gemm_plan *p, int tile,
                          product_launch *l) {
@@ -12864,10 +12865,16 @@ static void use_f64_tile(const machine *m, const gpured__gemm_plan *p, int tile,
   }
 }
 
-/* Tiles of one width for a product, but for those of too few columns where others take them. */
-static void set_tiles(product *g, const gpured__gemm_plan *p, int width, int shared) {
-  g->column_tiles = shared ? p->columns / width : gpured__ceil_div(p->columns, width);
-  g->tiles = p->batches * g->blocks * g->column_tiles;
+/* The first launch's part of the tiles that it is set up for; whether there is a second launch,
+ * which begins as its copy. Tiles that lack columns are the second one's, for their cost is a
+ * whole tile's. */
+static bool share_tiles(const gpured__gemm_plan *p, const tile_plan *plan, product_launch *l) {
+  product *g = &l->g;
+  const bool shared = plan->rest >= 0;
+  g->column_tiles = shared ? p->columns / l->width : gpured__ceil_div(p->columns, l->width);
+  g->tiles = shared ? plan->tiles : p->batches * g->blocks * g->column_tiles;
+  if (shared) l[1] = l[0];
+  return shared;
 }
 
 /* What the first launch leaves. */
@@ -12885,10 +12892,7 @@ static int choose_f32(const machine *m, const gpured__gemm_plan *p, product_laun
   const int count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
   const tile_plan plan = cheapest_tiles(m, p, F32_TILES, count, narrow);
   use_f32_tile(m, p, plan.tile, l);
-  set_tiles(&l->g, p, l->width, plan.rest >= 0);
-  if (plan.rest < 0) return 1;
-  l->g.tiles = plan.tiles;
-  l[1] = l[0];
+  if (!share_tiles(p, &plan, l)) return 1;
   if (plan.rest == TILE_QUARTER)
     use_engine<quarter_engine, 3, true>(m, p, l + 1);
   else
@@ -12900,13 +12904,11 @@ static int choose_f32(const machine *m, const gpured__gemm_plan *p, product_laun
 template <class S>
 static int choose_f64(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   static const int narrow[] = {UNITS_NARROW, 0};
+  /* Few rows of doubles are no work for the units, which wait for each other. */
   const int count = sizeof(S) == 8 ? UNITS_NONE + 1 : UNITS_NONE;
   const tile_plan plan = cheapest_tiles(m, p, F64_TILES, count, narrow);
   use_f64_tile<S>(m, p, plan.tile, l);
-  set_tiles(&l->g, p, l->width, plan.rest >= 0);
-  if (plan.rest < 0) return 1;
-  l->g.tiles = plan.tiles;
-  l[1] = l[0];
+  if (!share_tiles(p, &plan, l)) return 1;
   use_small_units<mma_engine<S, 2, 1>, 3, true>(m, p, l + 1);
   set_rest(l + 1, l, p);
   return 2;
@@ -12916,6 +12918,7 @@ static int choose_f64(const machine *m, const gpured__gemm_plan *p, product_laun
  * operands are bytes along k, which tensor cores take. */
 static int choose_launches(const machine *m, const gpured__gemm_plan *p, int bytes,
                            product_launch *l) {
+  const tile_plan all = {0, -1, 0, 0};
   if (!bytes && p->acc == GPURED__F32) return choose_f32(m, p, l);
   if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
     return choose_f64<double>(m, p, l);
@@ -12929,7 +12932,7 @@ static int choose_launches(const machine *m, const gpured__gemm_plan *p, int byt
     use_slices<fma_engine<GPURED__U64, 4, 8, 1, 4>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
   else
     use_slices<mma_engine<double>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
-  set_tiles(&l->g, p, l->width, 0);
+  share_tiles(p, &all, l);
   return 1;
 }
 

@@ -902,13 +902,13 @@ static void test_device_gemm_shares(gpured_backend backend) {
     for (axis = 0; axis < 2; ++axis)
       for (kind = 0; kind < 3; ++kind) {
         const int dtype = kind == 1 ? GPURED_F64 : GPURED_F32, acc = kind == 2 ? GPURED_F64 : 0;
-        const int batch = i % 2 ? 3 : 1, rows = i / 2 == 1 ? 500 : 512, width = kind ? 128 : 256;
+        const int batch = i % 2 ? 3 : 1, rows = i / 2 == 1 ? 1000 : 1024, width = kind ? 128 : 256;
         const int64_t tiles = processors * eighths[i] / 8 + 3;
-        const int64_t across = width * (tiles / (4 * batch) + 1) + (i % 4 ? 70 : 0);
+        const int64_t across = width * (tiles / (8 * batch) + 1) + (i % 4 ? 70 : 0);
         gpured_options o = gpured_default_options();
         there x;
         o.acc_dtype = acc;
-        fill_there(&x, dtype, batch, axis ? across : rows, axis ? rows : across, 400, gemm_trio, 3,
+        fill_there(&x, dtype, batch, axis ? across : rows, axis ? rows : across, 2000, gemm_trio, 3,
                    axis, i < 3 ? LAYOUT_C : LAYOUT_PAD, i == 3);
         CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "shared tiles on the CPU");
         point_there(&x);
