@@ -10312,6 +10312,53 @@ GPURED__DEV void tile_max(const T (&acc)[BN / 2], int how, T (&most)[2]) {
     most[h] = greater_of(greater_of(m[h][0], m[h][1]), greater_of(m[h][2], m[h][3]));
 }
 
+/*
+ * Hopper takes the largest or least of three integers in one instruction, and of two floats. By
+ * their bits as integers positive floats are in their own order, the NaN of a tensor core above
+ * all, and negative ones beneath in reverse.
+ */
+template <bool LEAST>
+GPURED__DEV int outermost(int a, int b, int c) {
+  return LEAST ? min(min(a, b), c) : max(max(a, b), c);
+}
+
+/* The largest (or least) of the bits of a tile's values and of what `most` is before. */
+template <int BN, bool LEAST>
+GPURED__DEV void tile_outermost(const float (&acc)[BN / 2], int (&most)[2]) {
+  int m[2][2] = {{most[0], most[0]}, {most[1], most[1]}};
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j)
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+      m[h][j & 1] = outermost<LEAST>(m[h][j & 1], __float_as_int(acc[4 * j + 2 * h]),
+                                     __float_as_int(acc[4 * j + 2 * h + 1]));
+#pragma unroll
+  for (int h = 0; h < 2; ++h) most[h] = outermost<LEAST>(m[h][0], m[h][0], m[h][1]);
+}
+
+/* The tile's largest values join the running ones. Where all are negative the least of the bits is
+ * the largest value. */
+template <int BN>
+GPURED__DEV void tile_largest(const float (&acc)[BN / 2], float2 (&run)[2]) {
+  int most[2] = {__float_as_int(run[0].x), __float_as_int(run[1].x)};
+  tile_outermost<BN, false>(acc, most);
+  if (__any_sync(0xffffffffu, most[0] < 0 || most[1] < 0)) {
+    int least[2] = {__float_as_int(run[0].x), __float_as_int(run[1].x)};
+    tile_outermost<BN, true>(acc, least);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) most[h] = most[h] < 0 ? least[h] : most[h];
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) run[h].x = __int_as_float(most[h]);
+}
+template <int BN>
+GPURED__DEV void tile_largest(const int (&acc)[BN / 2], float2 (&run)[2]) {
+  int m[2];
+  tile_max<BN>(acc, FOLD_MAX, m);
+  run[0].x = greater_of(run[0].x, ordered(m[0]));
+  run[1].x = greater_of(run[1].x, ordered(m[1]));
+}
+
 /* The maxima of the tile's groups of 8, and of the tile. */
 template <int BN, class T>
 GPURED__DEV T group_max(const T (&acc)[BN / 2], int half, int how, T (&group)[BN / 32]) {
@@ -10362,27 +10409,62 @@ GPURED__DEV void take_group(int group, int m, int place, int *at, const int *v, 
   for (int i = 0; i < 8; ++i) x[i] = found ? v[4 * (i / 2) + i % 2] : x[i];
 }
 
+/* The same by the order of their bits, and which rows of the tile they improve: for largest values
+ * of which none that counts is negative, zero or NaN. Returns whether that is so for all threads. */
+template <int BN>
+GPURED__DEV bool group_max_of_bits(const float (&acc)[BN / 2], const float2 (&best)[2],
+                                   float (&group)[2][BN / 32], float (&m)[2], bool (&wins)[2]) {
+  int bits[BN / 2], in_group[BN / 32], most[2], least = INT32_MAX;
+#pragma unroll
+  for (int i = 0; i < BN / 2; ++i) bits[i] = __float_as_int(acc[i]);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int before = __float_as_int(best[h].x);
+    most[h] = group_max<BN>(bits, 2 * h, FOLD_ARGMAX, in_group);
+#pragma unroll
+    for (int g = 0; g < BN / 32; ++g) group[h][g] = __int_as_float(in_group[g]);
+    m[h] = __int_as_float(most[h]);
+    wins[h] = most[h] > before;
+    least = min(least, max(most[h], before));
+  }
+  return !__any_sync(0xffffffffu, least < 1 || max(most[0], most[1]) > 0x7f800000);
+}
+template <int BN>
+GPURED__DEV bool group_max_of_bits(const int (&)[BN / 2], const float2 (&)[2], int (&)[2][BN / 32],
+                                   int (&)[2], bool (&)[2]) {
+  return false;
+}
+
 /*
  * Where the tile's maximum m is found first: it is looked for only where it beats what a lane of
  * this warp has. The first group that has it is copied, so that eight values are searched, not all.
  */
 template <int BN, class T>
 GPURED__DEV void tile_arg(const T (&acc)[BN / 2], int how, int first, float2 (&best)[2]) {
+  enum { LAST = BN / 32 - 1 };
   T group[2][BN / 32], m[2], x[2][8];
   bool wins[2];
-  int at[2] = {BN - 32, BN - 32};
+  int at[2];
+  const bool usual = how == FOLD_ARGMAX && group_max_of_bits<BN>(acc, best, group, m, wins);
+  if (!usual)
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    m[h] = group_max<BN>(acc, 2 * h, how, group[h]);
-    wins[h] = __float_as_int(best[h].y) < 0 || beats(ordered(m[h]), best[h].x);
-  }
+    for (int h = 0; h < 2; ++h) {
+      m[h] = group_max<BN>(acc, 2 * h, how, group[h]);
+      wins[h] = __float_as_int(best[h].y) < 0 || beats(ordered(m[h]), best[h].x);
+    }
   if (!__any_sync(0xffffffffu, wins[0] || wins[1])) return;
 #pragma unroll
-  for (int h = 0; h < 2; ++h)
+  for (int h = 0; h < 2; ++h) {
+    const bool found = equal(group[h][LAST - 1], m[h]);
+    at[h] = 32 * (found ? LAST - 1 : LAST);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) x[h][i] = acc[BN / 2 - 16 + 4 * (i / 2) + 2 * h + i % 2];
+    for (int i = 0; i < 8; ++i) {
+      const int from = 16 * LAST + 4 * (i / 2) + 2 * h + i % 2;
+      x[h][i] = found ? acc[from - 16] : acc[from];
+    }
+  }
 #pragma unroll
-  for (int g = BN / 32 - 2; g >= 0; --g)
+  for (int g = LAST - 2; g >= 0; --g)
 #pragma unroll
     for (int h = 0; h < 2; ++h)
       take_group(group[h][g], m[h], 32 * g, &at[h], &acc[16 * g + 2 * h], x[h]);
@@ -10394,7 +10476,7 @@ GPURED__DEV void tile_arg(const T (&acc)[BN / 2], int how, int first, float2 (&b
       in = equal(how == FOLD_ARGMIN ? mirrored(x[h][i]) : x[h][i], m[h]) ? 8 * (i / 2) + i % 2 : in;
     at[h] += in;
   }
-  if (__any_sync(0xffffffffu, is_nan(m[0]) || is_nan(m[1]))) {
+  if (!usual && __any_sync(0xffffffffu, is_nan(m[0]) || is_nan(m[1]))) {
     int nan_at[2] = {-1, -1};
 #pragma unroll
     for (int i = BN / 2 - 1; i >= 0; --i)
@@ -10520,7 +10602,8 @@ GPURED__DEV void tile_fold_max(int fold, const T (&acc)[BN / 2], float2 (&run)[2
       tile_max<BN>(acc, FOLD_ABSMAX, m);
       break;
     default:
-      tile_max<BN>(acc, FOLD_MAX, m);
+      tile_largest<BN>(acc, run);
+      return;
   }
   run[0].x = greater_of(run[0].x, ordered(m[0]));
   run[1].x = greater_of(run[1].x, ordered(m[1]));

@@ -425,6 +425,53 @@ static void test_tensor_specials(gpured_backend backend) {
     }
 }
 
+/* The operands' values as they are chosen here: a's are positive but for those of one line, b's have
+ * the sign of their line of the kept axis, one in four both signs and one in four zeros of either. */
+static void set_signs(const tensor_case *c, const tensor_data *d) {
+  const gpured_tensor *kept = c->axis ? &d->a.t : &d->b.t, *other = c->axis ? &d->b.t : &d->a.t;
+  const int64_t lines = c->axis ? c->m : c->n, others = c->axis ? c->n : c->m;
+  const int64_t step = c->axis ? c->k : 1, other_step = c->axis ? 1 : c->k;
+  const int64_t deep = c->axis ? 1 : c->n, other_deep = c->axis ? c->n : 1;
+  int64_t item, i, k;
+  for (item = 0; item < c->batch; ++item)
+    for (k = 0; k < c->k; ++k) {
+      for (i = 0; i < others; ++i) {
+        const int64_t at = item * others * c->k + i * other_step + k * other_deep;
+        set_value(other, at, i == others / 2 ? -fabs(value(other, at)) : fabs(value(other, at)));
+      }
+      for (i = 0; i < lines; ++i) {
+        const int64_t at = item * lines * c->k + i * step + k * deep;
+        const double size = i % 4 == 3 ? 0 : fabs(value(kept, at));
+        if (i % 4 != 2) set_value(kept, at, i % 4 == 1 || (i % 4 == 3 && k % 2) ? -size : size);
+      }
+    }
+}
+
+/* Extrema compare the bits of values, which for negative ones have another order. */
+static void test_tensor_signs(gpured_backend backend) {
+  static const int64_t shapes[][4] = {
+      {1, 1100, 264, 40}, {3, 64, 72, 16}, {140, 250, 128, 24}, {2, 150, 392, 520}};
+  static const int ops[] = {GPURED_MAX, GPURED_ARGMAX, GPURED_MIN, GPURED_ARGMIN, GPURED_ABSMAX};
+  int i, k;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (k = 0; k < 2 * COUNT(ops); ++k) {
+      tensor_case c =
+          plain_tensor((i + k) % 2 ? GPURED_F16 : GPURED_BF16, ops[k / 2], k % 2, shapes[i]);
+      tensor_data d;
+      const char *name = text("%s, signs by lines", tensor_text(&c));
+      gpured_status st;
+      c.count = (i + k) % 3 == 2 ? 2 : (i + k) % 3;
+      c.alpha = c.count ? -0.5 : 1;
+      make_tensor_data(&c, &d);
+      set_signs(&c, &d);
+      make_expected(&c, &d);
+      st = call_tensor(backend, &c, &d);
+      CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
+      check_result(&c, &d, 0, name);
+      free_tensor_data(&d);
+    }
+}
+
 /* Each item alone has the bits that it has in a batch; operands that all items share. */
 static void test_tensor_batch(gpured_backend backend) {
   static const int64_t shapes[][4] = {{5, 520, 200, 64}, {5, 150, 392, 520}, {40, 520, 200, 64}};
@@ -542,6 +589,7 @@ const test_case tensor_tests[] = {{"tensor_shapes", test_tensor_shapes, 0},
                                   {"tensor_many", test_tensor_many, 0},
                                   {"tensor_options", test_tensor_options, 0},
                                   {"tensor_specials", test_tensor_specials, 0},
+                                  {"tensor_signs", test_tensor_signs, 0},
                                   {"tensor_batch", test_tensor_batch, 0},
 #ifdef TEST_CUDA
                                   {"tensor_device", test_tensor_device, T_CUDA},
