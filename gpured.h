@@ -1855,15 +1855,16 @@ typedef struct gpured__epilogue {
 
 /*
  * What gemm_tile multiplies: rows of A against NR columns of B over k steps. Element (i, p) of A is
- * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` is the
- * address of memory that will be wanted soon and is brought into the cache on the way.
+ * at a[i * a_row + p * a_k], one of the two strides being 1; B is at b[p * b_k + j]. `ahead` are
+ * addresses of memory that will be wanted soon and is brought into the second cache on the way, the
+ * first by every other register tile, the second by those in between.
  */
 typedef struct gpured__gemm_operands {
   const void *a, *b;
   int64_t a_row, a_k, b_k, k;
-  uintptr_t ahead;
-  int64_t hop; /* how far `ahead` moves in a step of k */
-  void *spare; /* [k][MR] */
+  uintptr_t ahead[2];
+  int64_t hop[2], turn[2]; /* how far they move in a step of k, and in a register tile of theirs */
+  void *spare;             /* [k][MR] */
 } gpured__gemm_operands;
 
 /* Levels of the tree over the blocks of n elements: subtrees of 2^0, 2^1, ... blocks. */
@@ -2105,6 +2106,7 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #undef GPURED__LEVEL
 #undef GPURED__WIDTH
 #undef GPURED__GEMM_MR
+#undef GPURED__GEMM_END
 #undef GPURED__GEMM_RV
 #endif
 
@@ -5336,6 +5338,7 @@ GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st
 /* ---- 10.7  GEMM-reduce ---- */
 
 #define GPURED__MR GPURED__GEMM_MR
+#define GPURED__END GPURED__GEMM_END
 #define GPURED__RV GPURED__GEMM_RV
 #define GPURED__NR (GPURED__RV * GPURED__W)
 
@@ -5363,67 +5366,77 @@ GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t ac
 }
 
 /*
- * A register tile of MR rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
+ * A register tile of `high` rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
  * says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from the
  * tile.
  */
-GPURED__INLINE void GPURED__N(micro)(int rows, int resume, GPURED__T *tile, const GPURED__T *a,
-                                     int64_t a_row, int64_t a_k, const gpured__gemm_operands *o,
-                                     uintptr_t ahead) {
+GPURED__INLINE void GPURED__N(micro)(int high, int rows, int resume, GPURED__T *tile,
+                                     const GPURED__T *a, int64_t a_row, int64_t a_k,
+                                     const gpured__gemm_operands *o, int64_t number) {
   const GPURED__T *b = (const GPURED__T *)o->b;
   const int64_t k = o->k, b_k = o->b_k;
-  const uintptr_t hop = (uintptr_t)o->hop;
+  const uintptr_t hop = (uintptr_t)o->hop[number & 1];
+  uintptr_t ahead = o->ahead[number & 1] + (uintptr_t)(number / 2 * o->turn[number & 1]);
   GPURED__V acc[GPURED__MR][GPURED__RV], bv[GPURED__RV];
   int64_t p;
   int i, j;
   GPURED__UNROLL
-  for (i = 0; i < GPURED__MR; ++i) {
+  for (i = 0; i < high; ++i) {
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j)
       acc[i][j] =
           resume ? GPURED__N(load)(tile + i * GPURED__NR + j * GPURED__W) : GPURED__N(splat)(0);
   }
   for (p = 0; p < k; ++p, b += b_k, ahead += hop) {
-    GPURED__PREFETCH((const char *)ahead); /* a line more than once: a branch would cost more */
+    GPURED__PREFETCH_FAR((const char *)ahead); /* a line more than once: a branch costs more */
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j) bv[j] = GPURED__N(load)(b + j * GPURED__W);
     GPURED__UNROLL
-    for (i = 0; i < GPURED__MR; ++i) {
+    for (i = 0; i < high; ++i) {
       GPURED__V av = GPURED__N(splat)(rows ? a[i * a_row + p] : a[p * a_k + i]);
       GPURED__UNROLL
       for (j = 0; j < GPURED__RV; ++j) acc[i][j] = GPURED__N(fma)(av, bv[j], acc[i][j]);
     }
   }
   GPURED__UNROLL
-  for (i = 0; i < GPURED__MR; ++i) {
+  for (i = 0; i < high; ++i) {
     GPURED__UNROLL
     for (j = 0; j < GPURED__RV; ++j)
       GPURED__N(store)(tile + i * GPURED__NR + j * GPURED__W, acc[i][j]);
   }
 }
 
-/* tile[128][NR] over k steps for `rows` rows; the last rows, fewer than MR, are copied to `spare`
- * with zeros. */
+/* tile[128][NR] over k steps for `rows` rows: register tiles of MR of them, then of END, where two of
+ * those do better than one and a rest; that is copied to `spare` with zeros. */
 GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
                                        const gpured__gemm_operands *o) {
   GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
   const GPURED__T *a = (const GPURED__T *)o->a;
-  const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k;
-  uintptr_t ahead = o->ahead;
-  int64_t i, r, p;
-  for (i = 0; i + GPURED__MR <= rows;
-       i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
+  const int64_t a_row = o->a_row, a_k = o->a_k, k = o->k, rest = rows % GPURED__MR;
+  int64_t high = rows - rest, number = 0, i, r, p;
+#if GPURED__GEMM_MR > GPURED__GEMM_END
+  if (rest > 0 && rest + GPURED__MR <= 2 * GPURED__END && high > 0) high -= GPURED__MR;
+#endif
+  for (i = 0; i < high; i += GPURED__MR, tile += GPURED__MR * GPURED__NR, a += GPURED__MR * a_row) {
     if (a_k == 1)
-      GPURED__N(micro)(1, resume, tile, a, a_row, a_k, o, ahead);
+      GPURED__N(micro)(GPURED__MR, 1, resume, tile, a, a_row, a_k, o, number++);
     else
-      GPURED__N(micro)(0, resume, tile, a, a_row, a_k, o, ahead);
-    ahead += (uintptr_t)(o->hop * k);
+      GPURED__N(micro)(GPURED__MR, 0, resume, tile, a, a_row, a_k, o, number++);
   }
+#if GPURED__GEMM_MR > GPURED__GEMM_END
+  for (; i + GPURED__END <= rows;
+       i += GPURED__END, tile += GPURED__END * GPURED__NR, a += GPURED__END * a_row) {
+    if (a_k == 1)
+      GPURED__N(micro)(GPURED__END, 1, resume, tile, a, a_row, a_k, o, number++);
+    else
+      GPURED__N(micro)(GPURED__END, 0, resume, tile, a, a_row, a_k, o, number++);
+  }
+#endif
   if (i == rows) return;
   for (p = 0; p < k; ++p)
-    for (r = 0; r < GPURED__MR; ++r)
-      pad[p * GPURED__MR + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
-  GPURED__N(micro)(0, resume, tile, pad, 1, GPURED__MR, o, ahead);
+    for (r = 0; r < GPURED__END; ++r)
+      pad[p * GPURED__END + r] = i + r < rows ? a[r * a_row + p * a_k] : 0;
+  GPURED__N(micro)(GPURED__END, 0, resume, tile, pad, 1, GPURED__END, o, number);
 }
 
 /* alpha, biases and map, docs/ORDER.md section 7.2, in place: `first` is the bias that the fma
@@ -5687,6 +5700,7 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
   memcpy(first, slots, GPURED__NR * sizeof *first);
 }
 #undef GPURED__MR
+#undef GPURED__END
 #undef GPURED__RV
 #undef GPURED__NR
 
@@ -6284,6 +6298,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #define GPURED__LEVEL scalar
 #define GPURED__WIDTH 0
 #define GPURED__GEMM_MR 4
+#define GPURED__GEMM_END 4
 #define GPURED__GEMM_RV 4
 #include GPURED_HEADER_NAME
 
@@ -6291,6 +6306,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #define GPURED__LEVEL sse2
 #define GPURED__WIDTH 16
 #define GPURED__GEMM_MR 4
+#define GPURED__GEMM_END 4
 #define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 
@@ -6302,7 +6318,8 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #endif
 #define GPURED__LEVEL avx2
 #define GPURED__WIDTH 32
-#define GPURED__GEMM_MR 4
+#define GPURED__GEMM_MR 6
+#define GPURED__GEMM_END 4
 #define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #if defined(__clang__)
@@ -6318,6 +6335,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #define GPURED__LEVEL avx512
 #define GPURED__WIDTH 64
 #define GPURED__GEMM_MR 8
+#define GPURED__GEMM_END 8
 #define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #if defined(__clang__)
@@ -6331,6 +6349,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #define GPURED__LEVEL neon
 #define GPURED__WIDTH 16
 #define GPURED__GEMM_MR 8
+#define GPURED__GEMM_END 8
 #define GPURED__GEMM_RV 2
 #include GPURED_HEADER_NAME
 #endif
@@ -8207,6 +8226,39 @@ GPURED__FUNC void gpured__gemm_pack_right(const gpured__gemm_job *job,
   }
 }
 
+/* Turns to one panel of the group. */
+GPURED__FUNC void gpured__gemm_turn(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                    int64_t panel) {
+  const gpured__gemm_layout *lay = job->lay;
+  const int64_t nr = job->k->nr, ksize = (int64_t)job->k->size;
+  here->column = (here->first + panel) * nr;
+  here->columns = gpured__min_i64(nr, job->p->columns - here->column);
+  here->tile = here->own + lay->tile;
+  if (lay->chunk < job->p->depth) here->tile += panel * GPURED__GEMM_BLOCK * nr * ksize;
+  here->partials = here->group_partials + panel * 2 * job->p->g->count * lay->blocks * nr * ksize;
+}
+
+/* Packs the panels of the group that are not read where they lie: all, or the panel at hand, which
+ * lacks columns. Some rows of all of them first, then the next: the hardware asks in time for what
+ * is read from end to end. */
+GPURED__FUNC void gpured__gemm_pack_group(const gpured__gemm_job *job, gpured__gemm_place *here) {
+  const gpured_tensor *t = &job->p->right;
+  const int64_t nr = job->k->nr, line = nr * (int64_t)job->k->size, depth = job->p->depth;
+  const int64_t each = t->strides[t->ndim - 1] == 1 ? (int64_t)GPURED__LANES : depth;
+  const int64_t now = here->column / nr - here->first, one = job->lay->right_in_place;
+  const int64_t first = one ? now : 0, end = one ? now + 1 : here->panels;
+  char *packed = here->own + job->lay->right;
+  int64_t at, i;
+  for (at = 0; at < depth; at += each)
+    for (i = first; i < end; ++i) {
+      gpured__gemm_turn(job, here, i);
+      gpured__gemm_pack_right(job, here, at, gpured__min_i64(each, depth - at),
+                              packed + ((i - first) * depth + at) * line);
+    }
+  here->packed = end - first;
+  gpured__gemm_turn(job, here, now);
+}
+
 /* Steps [at, at + k) of the panel at hand: where they lie, or packed. */
 GPURED__FUNC void gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_place *here,
                                      int64_t at, int64_t k, gpured__gemm_operands *o) {
@@ -8227,12 +8279,8 @@ GPURED__FUNC void gpured__gemm_right(const gpured__gemm_job *job, gpured__gemm_p
     gpured__gemm_pack_right(job, here, at, k, packed);
     return;
   }
-  packed += slot * p->depth * nr * ksize;
-  if (slot >= here->packed) {
-    gpured__gemm_pack_right(job, here, 0, p->depth, packed);
-    here->packed = slot + 1;
-  }
-  o->b = packed + at * nr * ksize;
+  if (here->packed == 0) gpured__gemm_pack_group(job, here);
+  o->b = packed + (slot * p->depth + at) * nr * ksize;
 }
 
 /* Rows [row, row + rows) and steps [at, at + k) of the left operand: where they lie, or copied. */
@@ -8263,17 +8311,54 @@ GPURED__FUNC void gpured__gemm_left(const gpured__gemm_job *job, const gpured__g
   }
 }
 
-/* The part of the next item that is fetched during this tile, if there is one. */
+/* All register tiles fetch from one address on. */
+GPURED__INLINE void gpured__gemm_fetch_from(gpured__gemm_operands *o, uintptr_t from, int64_t hop) {
+  o->ahead[0] = from;
+  o->ahead[1] = from + (uintptr_t)(hop * o->k);
+  o->hop[0] = o->hop[1] = hop;
+  o->turn[0] = o->turn[1] = 2 * hop * o->k;
+}
+
+/* What comes after steps [at, at + k) of this block of rows and panel, from a cache further away:
+ * a piece of a packed panel; and as many of the next rows of A as there are register tiles for. */
+GPURED__INLINE void gpured__gemm_next_piece(const gpured__gemm_job *job,
+                                            const gpured__gemm_place *here, int64_t block,
+                                            int64_t panel, int64_t at, int64_t rows,
+                                            gpured__gemm_operands *o) {
+  const gpured__gemm_plan *p = job->p;
+  const int64_t *s = p->left.strides + p->left.ndim - 2, size = (int64_t)job->k->size;
+  const int64_t line = job->k->nr * size, tiles = gpured__ceil_div(rows, job->k->mr);
+  const int64_t next_at = at + o->k < p->depth ? at + o->k : 0, first = panel * (tiles / 2);
+  const int64_t row = (next_at > 0 ? block : block + 1) * GPURED__GEMM_BLOCK + first;
+  const int last = panel + 1 == here->panels;
+  const int64_t next = last ? 0 : panel + 1, from = last ? next_at : at;
+  if (job->lay->right_in_place || here->packed == 0) return;
+  gpured__gemm_fetch_from(
+      o, (uintptr_t)(here->own + job->lay->right) + (uintptr_t)((next * p->depth + from) * line),
+      gpured__ceil_div(line, tiles));
+  if (!job->lay->left_in_place || s[1] != 1 || tiles < 2 || first >= GPURED__GEMM_BLOCK ||
+      row >= p->rows)
+    return;
+  o->hop[0] = gpured__ceil_div(line, gpured__ceil_div(tiles, 2));
+  o->turn[0] = o->hop[0] * o->k;
+  o->ahead[1] = (uintptr_t)here->left + (uintptr_t)((row * s[0] + next_at) * size);
+  o->hop[1] = size;
+  o->turn[1] = s[0] * size;
+}
+
+/* What is fetched during this tile: a part of the next item, or the next piece of this one. */
 GPURED__INLINE void gpured__gemm_ahead(const gpured__gemm_job *job, gpured__gemm_place *here,
+                                       int64_t block, int64_t panel, int64_t at, int64_t rows,
                                        gpured__gemm_operands *o) {
   int64_t tile = here->tiles++;
   int which = tile >= job->ahead_tiles[0];
-  o->ahead = (uintptr_t)here->tile; /* nothing: what is there already */
-  o->hop = 0;
+  gpured__gemm_fetch_from(o, (uintptr_t)here->tile, 0); /* nothing: what is there already */
+  if (job->ahead_tiles[0] == 0) gpured__gemm_next_piece(job, here, block, panel, at, rows, o);
   if (which) tile -= job->ahead_tiles[0];
   if (!here->ahead[0] || tile >= job->ahead_tiles[which]) return;
-  o->hop = job->hop[which];
-  o->ahead = (uintptr_t)here->ahead[which] + (uintptr_t)(tile * job->ahead_bytes[which]);
+  gpured__gemm_fetch_from(
+      o, (uintptr_t)here->ahead[which] + (uintptr_t)(tile * job->ahead_bytes[which]),
+      job->hop[which]);
 }
 
 /* alpha, biases and map for the tile of `rows` rows from `row` on. */
@@ -8335,18 +8420,6 @@ GPURED__FUNC void gpured__gemm_find(const gpured__gemm_job *job, int64_t pair, i
   if (job->ahead_tiles[0] == 0 || here->item + 1 == p->batches) return;
   here->ahead[0] = left + gpured__gemm_offset(p, here->item + 1, GPURED__LEFT) * size;
   here->ahead[1] = right + gpured__gemm_offset(p, here->item + 1, GPURED__RIGHT) * size;
-}
-
-/* Turns to one panel of the group. */
-GPURED__FUNC void gpured__gemm_turn(const gpured__gemm_job *job, gpured__gemm_place *here,
-                                    int64_t panel) {
-  const gpured__gemm_layout *lay = job->lay;
-  const int64_t nr = job->k->nr, ksize = (int64_t)job->k->size;
-  here->column = (here->first + panel) * nr;
-  here->columns = gpured__min_i64(nr, job->p->columns - here->column);
-  here->tile = here->own + lay->tile;
-  if (lay->chunk < job->p->depth) here->tile += panel * GPURED__GEMM_BLOCK * nr * ksize;
-  here->partials = here->group_partials + panel * 2 * job->p->g->count * lay->blocks * nr * ksize;
 }
 
 /* What an empty axis gives, for one result of one column. */
@@ -8427,7 +8500,7 @@ GPURED__FUNC void gpured__gemm_block(const gpured__gemm_job *job, gpured__gemm_p
     for (panel = 0; panel < here->panels; ++panel) {
       gpured__gemm_turn(job, here, panel);
       gpured__gemm_right(job, here, at, k, &o);
-      gpured__gemm_ahead(job, here, &o);
+      gpured__gemm_ahead(job, here, block, panel, at, rows, &o);
       job->k->gemm_tile(at > 0, here->tile, rows, &o);
       if (at + k == p->depth) gpured__gemm_use_tile(job, here, block, rows);
     }
