@@ -6291,7 +6291,8 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 /*
  * The kernels compiled for each vector width that the compiler can make here, whatever -march says,
  * and the choice among them: once, by what processor and system can do, or by GPURED_CPU in the
- * environment.
+ * environment. GEMM_MR rows and GEMM_RV vectors are the register tile of a product; GEMM_END rows
+ * have those at the end of a block, where MR does not divide it.
  */
 #define GPURED__NESTED
 

@@ -10409,8 +10409,9 @@ GPURED__DEV void take_group(int group, int m, int place, int *at, const int *v, 
   for (int i = 0; i < 8; ++i) x[i] = found ? v[4 * (i / 2) + i % 2] : x[i];
 }
 
-/* The same by the order of their bits, and which rows of the tile they improve: for largest values
- * of which none that counts is negative, zero or NaN. Returns whether that is so for all threads. */
+/* The maxima of group_max by the order of their bits, for both kept elements, and whether they beat
+ * what is there: right where none that counts is negative, zero or NaN. Returns whether that is so
+ * for all threads of the warp. */
 template <int BN>
 GPURED__DEV bool group_max_of_bits(const float (&acc)[BN / 2], const float2 (&best)[2],
                                    float (&group)[2][BN / 32], float (&m)[2], bool (&wins)[2]) {

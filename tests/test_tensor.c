@@ -425,9 +425,10 @@ static void test_tensor_specials(gpured_backend backend) {
     }
 }
 
-/* The operands' values as they are chosen here: a's are positive but for those of one line, b's have
- * the sign of their line of the kept axis, one in four both signs and one in four zeros of either. */
-static void set_signs(const tensor_case *c, const tensor_data *d) {
+/* Along the kept axis lines take turns: positive, negative, of both signs, zeros of either. The other
+ * operand is positive but for its line `spoiled` (-1: none), so that results of whole lines are
+ * negative, or all but one value is. */
+static void set_signs(const tensor_case *c, const tensor_data *d, int64_t spoiled) {
   const gpured_tensor *kept = c->axis ? &d->a.t : &d->b.t, *other = c->axis ? &d->b.t : &d->a.t;
   const int64_t lines = c->axis ? c->m : c->n, others = c->axis ? c->n : c->m;
   const int64_t step = c->axis ? c->k : 1, other_step = c->axis ? 1 : c->k;
@@ -437,7 +438,7 @@ static void set_signs(const tensor_case *c, const tensor_data *d) {
     for (k = 0; k < c->k; ++k) {
       for (i = 0; i < others; ++i) {
         const int64_t at = item * others * c->k + i * other_step + k * other_deep;
-        set_value(other, at, i == others / 2 ? -fabs(value(other, at)) : fabs(value(other, at)));
+        set_value(other, at, i == spoiled ? -fabs(value(other, at)) : fabs(value(other, at)));
       }
       for (i = 0; i < lines; ++i) {
         const int64_t at = item * lines * c->k + i * step + k * deep;
@@ -447,23 +448,26 @@ static void set_signs(const tensor_case *c, const tensor_data *d) {
     }
 }
 
-/* Extrema compare the bits of values, which for negative ones have another order. */
+/* Extrema compare the bits of values, which for negative ones have another order. The last shape is
+ * for the large tiles of a GPU. */
 static void test_tensor_signs(gpured_backend backend) {
   static const int64_t shapes[][4] = {
-      {1, 1100, 264, 40}, {3, 64, 72, 16}, {140, 250, 128, 24}, {2, 150, 392, 520}};
+      {1, 1100, 264, 40}, {3, 64, 72, 16}, {2, 150, 392, 520}, {140, 250, 128, 24}};
+  const int count = backend == GPURED_BACKEND_CPU ? 3 : 4;
   static const int ops[] = {GPURED_MAX, GPURED_ARGMAX, GPURED_MIN, GPURED_ARGMIN, GPURED_ABSMAX};
-  int i, k;
-  for (i = 0; i < COUNT(shapes); ++i)
-    for (k = 0; k < 2 * COUNT(ops); ++k) {
+  int i, k, spoil;
+  for (i = 0; i < count; ++i)
+    for (k = 0; k < 4 * COUNT(ops); ++k) {
       tensor_case c =
-          plain_tensor((i + k) % 2 ? GPURED_F16 : GPURED_BF16, ops[k / 2], k % 2, shapes[i]);
+          plain_tensor((i + k) % 2 ? GPURED_F16 : GPURED_BF16, ops[k / 4], k % 2, shapes[i]);
       tensor_data d;
       const char *name = text("%s, signs by lines", tensor_text(&c));
       gpured_status st;
       c.count = (i + k) % 3 == 2 ? 2 : (i + k) % 3;
       c.alpha = c.count ? -0.5 : 1;
+      spoil = k / 2 % 2;
       make_tensor_data(&c, &d);
-      set_signs(&c, &d);
+      set_signs(&c, &d, spoil ? (c.axis ? c.n : c.m) / 2 : -1);
       make_expected(&c, &d);
       st = call_tensor(backend, &c, &d);
       CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
