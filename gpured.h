@@ -2189,6 +2189,11 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
  * hardware does so too late; loops over narrower vectors are slower for it. */
 #define GPURED__ASKS (GPURED__WIDTH == 64)
 
+/* Are there vectors of narrower floats to widen? */
+#define GPURED__LOADS_NARROW              \
+  (GPURED__FLOAT && GPURED__WIDTH != 0 && \
+   (GPURED__PASS == 64 || (GPURED__X86 && GPURED__WIDTH >= 32)))
+
 #define GPURED__N(name) \
   GPURED__JOIN(GPURED__JOIN(gpured__##name##_, GPURED__TN), GPURED__JOIN(_, GPURED__LEVEL))
 #define GPURED__S(name) GPURED__JOIN(gpured__##name##_, GPURED__TN) /* the scalars of section 5 */
@@ -2251,6 +2256,33 @@ GPURED__INLINE void GPURED__N(stream)(GPURED__T *p, GPURED__V v) {
 #endif
 }
 
+/* A vector of narrower floats, widened: f32 to f64, f16 (`half`) or bf16 to f32. The compilers take
+ * a vector of f32 apart for it. */
+#if GPURED__LOADS_NARROW
+GPURED__INLINE GPURED__V GPURED__N(load_narrow)(const void *p, int half) {
+#if GPURED__PASS == 64 && GPURED__WIDTH == 64
+  (void)half;
+  return (GPURED__V)_mm512_cvtps_pd(_mm256_loadu_ps((const float *)p));
+#elif GPURED__PASS == 64 && GPURED__WIDTH == 32
+  (void)half;
+  return (GPURED__V)_mm256_cvtps_pd(_mm_loadu_ps((const float *)p));
+#elif GPURED__PASS == 64
+  float v __attribute__((vector_size(GPURED__W * sizeof(float))));
+  (void)half;
+  memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, GPURED__V);
+#elif GPURED__WIDTH == 64
+  const __m256i v = _mm256_loadu_si256((const __m256i *)p);
+  return (GPURED__V)(half ? _mm512_cvtph_ps(v)
+                          : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16)));
+#else
+  const __m128i v = _mm_loadu_si128((const __m128i *)p);
+  return (GPURED__V)(half ? _mm256_cvtph_ps(v)
+                          : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16)));
+#endif
+}
+#endif
+
 /* The same unsigned integer in every element. */
 GPURED__INLINE GPURED__UV GPURED__N(row_number)(GPURED__U u) {
   GPURED__UV v = GPURED__SPLAT(u);
@@ -2282,21 +2314,28 @@ GPURED__INLINE GPURED__V GPURED__N(select)(GPURED__N(mask) m, GPURED__V a, GPURE
 }
 #endif
 
+/* The same value in a register, of which the compiler knows nothing: it fuses nothing with it, and
+ * loads it once where it is used twice. */
+GPURED__INLINE GPURED__V GPURED__N(held)(GPURED__V v) {
+#if GPURED__WIDTH == 64
+  __asm__("" : "+v"(v));
+#elif GPURED__WIDTH != 0 && GPURED__X86
+  __asm__("" : "+x"(v));
+#elif GPURED__WIDTH != 0
+  __asm__("" : "+w"(v));
+#elif GPURED__FLOAT
+  v = GPURED__S(keep)(v);
+#endif
+  return v;
+}
+
 /* A rounded product that nothing is fused with (section 4); the fused one. */
 GPURED__INLINE GPURED__V GPURED__N(mul)(GPURED__V a, GPURED__V b) {
-  GPURED__V p = a * b;
 #if GPURED__FLOAT
-#if GPURED__WIDTH == 0
-  p = GPURED__S(keep)(p);
-#elif GPURED__WIDTH == 64
-  __asm__("" : "+v"(p));
-#elif GPURED__X86
-  __asm__("" : "+x"(p));
+  return GPURED__N(held)(a * b);
 #else
-  __asm__("" : "+w"(p));
+  return a * b;
 #endif
-#endif
-  return p;
 }
 
 GPURED__INLINE GPURED__V GPURED__N(fma)(GPURED__V a, GPURED__V b, GPURED__V c) {
@@ -2765,6 +2804,7 @@ GPURED__INLINE void GPURED__N(next_row)(int kernel, GPURED__V *acc, const GPURED
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) {
     GPURED__V xv = GPURED__N(load)(x + i * GPURED__W);
+    if (kernel == GPURED__ADD_SQUARE) xv = GPURED__N(held)(xv);
     acc[i] = GPURED__N(step)(kernel, acc[i], xv,
                              kernel == GPURED__DOT ? GPURED__N(load)(w + i * GPURED__W) : xv);
   }
@@ -2912,55 +2952,85 @@ GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPU
   }
 }
 
-#if GPURED__FLOAT
-/*
- * The same for min and max, whose order is free: one hardware step for each vector. `s` becomes a
- * sum of products of neighbours, which tells of a NaN (also of some infinities); a zero may have
- * the wrong sign. ask: for what lies ahead (see GPURED__ASKS)?
- */
-GPURED__INLINE void GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, GPURED__V *s,
-                                           const GPURED__T *x, int ask) {
-  GPURED__V a, b;
-  int r, i;
-  GPURED__UNROLL_ROWS
-  for (r = 0; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
+/* The tree over the next two blocks, into acc[0]. Side by side, one does not wait for the other. */
+GPURED__INLINE void GPURED__N(two_blocks)(int kernel, GPURED__V acc[][GPURED__NV],
+                                          const GPURED__T *x, const GPURED__T *w) {
+  int r, b, row;
+  GPURED__UNROLL
+  for (b = 0; b < 2; ++b) {
+    const int at = b * GPURED__BLOCK, next = at + GPURED__LANES;
+    GPURED__N(first_row)(kernel, acc[b], x + at, w + at);
+    GPURED__N(next_row)(kernel, acc[b], x + next, w + next);
+  }
+  for (r = 2 * GPURED__LANES; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
     GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i) {
-      a = GPURED__N(load)(x + r + i * GPURED__W);
-      b = GPURED__N(load)(x + r + i * GPURED__W + GPURED__LANES);
+    for (row = r; row < r + 2 * GPURED__LANES; row += GPURED__LANES) {
+      GPURED__N(next_row)(kernel, acc[0], x + row, w + row);
+      GPURED__N(next_row)(kernel, acc[1], x + row + GPURED__BLOCK, w + row + GPURED__BLOCK);
+    }
+  }
+  GPURED__N(combine_rows)(kernel, acc[0], acc[1]);
+}
+
+#if GPURED__FLOAT
+/* The hardware's step for a minimum or a maximum. */
+GPURED__INLINE GPURED__V GPURED__N(plain)(int kernel, GPURED__V a, GPURED__V b) {
+  return kernel == GPURED__MIN ? GPURED__N(min_plain)(a, b) : GPURED__N(max_plain)(a, b);
+}
+
+/*
+ * The extreme of whole blocks, n elements, spread over one vector: its order is free. Four chains
+ * hide the latency of the hardware's step. *sum becomes one of products of neighbours, which tells
+ * of a NaN (also of some infinities); a zero may have the wrong sign. ask: for what lies ahead (see
+ * GPURED__ASKS)?
+ */
+GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x, int64_t n,
+                                                  int ask, GPURED__V *sum) {
+  GPURED__V m[4], s[4], a = GPURED__N(load)(x), b;
+  int64_t r;
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < 4; ++i) {
+    m[i] = GPURED__N(first)(kernel, a, a);
+    s[i] = GPURED__N(splat)(0);
+  }
+  for (r = 0; r < n; r += 8 * GPURED__W) {
+    GPURED__UNROLL
+    for (i = 0; i < 4; ++i) {
+      const GPURED__T *at = x + r + 2 * i * GPURED__W;
+      a = GPURED__N(held)(GPURED__N(load)(at));
+      b = GPURED__N(held)(GPURED__N(load)(at + GPURED__W));
       if (ask) {
-        const char *next = (const char *)(x + r + i * GPURED__W) + 2 * GPURED__AHEAD;
-        GPURED__PREFETCH_FAR(next);
-        GPURED__PREFETCH_FAR(next + GPURED__LANES * GPURED__ESIZE);
+        GPURED__PREFETCH_FAR((const char *)at + 2 * GPURED__AHEAD);
+        GPURED__PREFETCH_FAR((const char *)(at + GPURED__W) + 2 * GPURED__AHEAD);
       }
 #if GPURED__X86 && GPURED__WIDTH <= 16 /* no fma in hardware */
-      s[i] = r ? s[i] + (a + b) : a + b;
+      s[i] = s[i] + (a + b);
 #else
-      s[i] = r ? GPURED__N(fma)(a, b, s[i]) : GPURED__N(mul)(a, b);
+      s[i] = GPURED__N(fma)(a, b, s[i]);
 #endif
       a = GPURED__N(first)(kernel, a, a);
       b = GPURED__N(first)(kernel, b, b);
-      if (kernel == GPURED__MIN) {
-        if (r) a = GPURED__N(min_plain)(acc[i], a);
-        acc[i] = GPURED__N(min_plain)(a, b);
-      } else {
-        if (r) a = GPURED__N(max_plain)(acc[i], a);
-        acc[i] = GPURED__N(max_plain)(a, b);
-      }
+      m[i] = GPURED__N(plain)(kernel, m[i], GPURED__N(plain)(kernel, a, b));
     }
   }
+  *sum = (s[0] + s[1]) + (s[2] + s[3]);
+  return GPURED__N(plain)(kernel, GPURED__N(plain)(kernel, m[0], m[1]),
+                          GPURED__N(plain)(kernel, m[2], m[3]));
 }
 
-/* The lanes by the quick way; 0 when they are not certain and have to be made in the slow one. */
-GPURED__INLINE int GPURED__N(quick_block)(int kernel, GPURED__V *acc, const GPURED__T *x, int ask) {
-  GPURED__V s[GPURED__NV];
-  GPURED__N(mask) doubt;
+/* The same as lanes; 0 when they are not certain and have to be made in the slow way. */
+GPURED__INLINE int GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, const GPURED__T *x, int64_t n,
+                                          int ask) {
+  GPURED__V s, m;
   int i;
-  GPURED__N(quick_lanes)(kernel, acc, s, x, ask);
-  doubt = acc[0] == 0;
+  if (GPURED__ASKS && ask)
+    m = GPURED__N(quick_extreme)(kernel, x, n, 1, &s);
+  else
+    m = GPURED__N(quick_extreme)(kernel, x, n, 0, &s);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) doubt = doubt | GPURED__N(isnan)(s[i]) | (acc[i] == 0);
-  return !GPURED__N(any)(doubt);
+  for (i = 0; i < GPURED__NV; ++i) acc[i] = m;
+  return !GPURED__N(any)(GPURED__N(isnan)(s) | (m == 0));
 }
 #endif
 
@@ -2972,22 +3042,19 @@ GPURED__INLINE void GPURED__N(ahead)(const GPURED__T *x, int64_t n) {
     GPURED__PREFETCH((const char *)(x + i) + GPURED__FAR_AHEAD);
 }
 
-/* The lanes of the next block of a sequence with n elements left. Answers 1 if they are a minimum
- * or a maximum that has neither NaN nor zero in it. */
-GPURED__INLINE int GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
-                                         const GPURED__T *w, int64_t n) {
+/* The lanes of the next block of a sequence with n elements left. */
+GPURED__INLINE void GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPURED__T *x,
+                                          const GPURED__T *w, int64_t n) {
   if (n < GPURED__BLOCK) {
     GPURED__N(block)(kernel, acc, x, w, n, 0);
-    return 0;
+    return;
   }
 #if GPURED__FLOAT && GPURED__NV <= 4
-  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
-    const int ask = GPURED__ASKS && n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
-    if (GPURED__N(quick_block)(kernel, acc, x, ask)) return 1;
-  }
+  if ((kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) &&
+      GPURED__N(quick_lanes)(kernel, acc, x, GPURED__BLOCK, 0))
+    return;
 #endif
   GPURED__N(whole_block)(kernel, acc, x, w);
-  return 0;
 }
 
 GPURED__INLINE void GPURED__N(combine_lanes)(int kernel, GPURED__T *a, const GPURED__T *b) {
@@ -3180,7 +3247,7 @@ GPURED__INLINE GPURED__T GPURED__N(reduce_wide)(int kernel, const GPURED__T *x, 
   GPURED__T y[GPURED__W];
   int b, blocks = (int)gpured__ceil_div(n, GPURED__BLOCK);
   for (b = 0; b < blocks; ++b, x += GPURED__BLOCK)
-    (void)GPURED__N(next_block)(kernel, acc[b], x, x, n - b * GPURED__BLOCK);
+    GPURED__N(next_block)(kernel, acc[b], x, x, n - b * GPURED__BLOCK);
   GPURED__N(join_four)(kernel, acc, blocks);
   GPURED__N(store)(y, GPURED__N(fold_row)(kernel, acc[0]));
   return y[0];
@@ -3930,22 +3997,26 @@ GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__node *top, int64_t
 }
 
 #if GPURED__FLOAT && GPURED__NV <= 4
-/* Min and max are order-free: all blocks together are one block of the tree. While there is neither
- * NaN nor zero, the hardware's step joins them. */
+/* Min and max are order-free: all blocks together are one block of the tree. Up to 16 of them are
+ * taken at a time, and one by one where that is not certain. */
 GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const GPURED__T *x,
                                             int64_t n) {
   GPURED__V all[GPURED__NV], acc[GPURED__NV];
-  int i, plain = GPURED__N(next_block)(kernel, all, x, x, n);
-  for (n -= GPURED__BLOCK, x += GPURED__BLOCK; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
-    plain = GPURED__N(next_block)(kernel, acc, x, x, n) && plain;
-    if (!plain) {
+  int64_t len, at;
+  int i;
+  for (i = 0; i < GPURED__NV; ++i) all[i] = GPURED__N(splat)(GPURED__N(neutral)(kernel));
+  for (; n > 0; n -= len, x += len) {
+    len = gpured__min_i64(16 * GPURED__BLOCK,
+                          n < GPURED__BLOCK ? n : n / GPURED__BLOCK * GPURED__BLOCK);
+    if (len >= GPURED__BLOCK &&
+        GPURED__N(quick_lanes)(kernel, acc, x, len, n >= GPURED__FROM_MEMORY / GPURED__ESIZE)) {
       GPURED__N(combine_rows)(kernel, all, acc);
       continue;
     }
-    GPURED__UNROLL
-    for (i = 0; i < GPURED__NV; ++i)
-      all[i] = kernel == GPURED__MIN ? GPURED__N(min_plain)(all[i], acc[i])
-                                     : GPURED__N(max_plain)(all[i], acc[i]);
+    for (at = 0; at < len; at += GPURED__BLOCK) {
+      GPURED__N(block)(kernel, acc, x + at, x + at, gpured__min_i64(GPURED__BLOCK, len - at), 0);
+      GPURED__N(combine_rows)(kernel, all, acc);
+    }
   }
   GPURED__N(push_lanes)(kernel, st->stack, st->count++, all);
 }
@@ -3953,17 +4024,27 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
 
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
                                          const GPURED__T *w, int64_t n) {
-  GPURED__V acc[GPURED__NV];
-  int64_t count = st->count;
+  GPURED__V acc[2][GPURED__NV];
+  int64_t len, count = st->count;
 #if GPURED__FLOAT && GPURED__NV <= 4
   if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
     GPURED__N(feed_extreme)(kernel, st, x, n);
     return;
   }
 #endif
-  for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK, w += GPURED__BLOCK) {
-    (void)GPURED__N(next_block)(kernel, acc, x, w, n);
-    GPURED__N(push_lanes)(kernel, st->stack, count++, acc);
+  for (; n > 0; n -= len, x += len, w += len) {
+#if GPURED__NV <= 4
+    if (n >= 2 * GPURED__BLOCK && !(count & 1)) {
+      GPURED__N(two_blocks)(kernel, acc, x, w);
+      GPURED__N(push_lanes)(kernel, st->stack + 1, count / 2, acc[0]);
+      len = 2 * GPURED__BLOCK;
+      count += 2;
+      continue;
+    }
+#endif
+    GPURED__N(next_block)(kernel, acc[0], x, w, n);
+    GPURED__N(push_lanes)(kernel, st->stack, count++, acc[0]);
+    len = GPURED__BLOCK;
   }
   st->count = count;
 }
@@ -3984,23 +4065,27 @@ GPURED__INLINE void GPURED__N(close_lanes)(int kernel, const gpured__state *st, 
   }
 }
 
-/* May a whole block hold a value that beats `best`, or a NaN? */
-GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, GPURED__V best) {
+/* May whole blocks, n elements, hold a value that beats `best`, or a NaN? */
+GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, int64_t n, GPURED__V best) {
   const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
-  GPURED__V m[GPURED__NV], s[GPURED__NV];
+#if GPURED__FLOAT && GPURED__NV <= 4
+  GPURED__V s;
+  const GPURED__V m = GPURED__N(quick_extreme)(fold, x, n, 0, &s);
+  return GPURED__N(any)(GPURED__N(isnan)(s) | (kernel == GPURED__ARG_MAX ? m > best : m < best));
+#else
+  GPURED__V m[GPURED__NV]; /* here a NaN wins */
   GPURED__N(mask) hit;
   int i;
-#if GPURED__FLOAT && GPURED__NV <= 4
-  GPURED__N(quick_lanes)(fold, m, s, x, 0);
-#else
-  GPURED__N(whole_block)(fold, m, x, x);
-  for (i = 0; i < GPURED__NV; ++i) s[i] = m[i]; /* there a NaN has won */
+  for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
+    GPURED__N(whole_block)(fold, m, x, x);
+    hit = GPURED__N(isnan)(m[0]);
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      hit = hit | GPURED__N(isnan)(m[i]) | (kernel == GPURED__ARG_MAX ? m[i] > best : m[i] < best);
+    if (GPURED__N(any)(hit)) return 1;
+  }
+  return 0;
 #endif
-  hit = GPURED__N(isnan)(s[0]);
-  GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i)
-    hit = hit | GPURED__N(isnan)(s[i]) | (kernel == GPURED__ARG_MAX ? m[i] > best : m[i] < best);
-  return GPURED__N(any)(hit);
 }
 
 /* The first place of a value that is known to be among n elements. */
@@ -4019,7 +4104,7 @@ GPURED__INLINE int64_t GPURED__N(find)(const GPURED__T *x, int64_t n, GPURED__T 
   return i;
 }
 
-/* Most blocks hold nothing better than what is known; the others are looked at closely. Order-free:
+/* Most pieces hold nothing better than what is known; the others are looked at closely. Order-free:
  * one node is the whole tree. */
 GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x,
                                         int64_t n, int64_t index) {
@@ -4027,9 +4112,9 @@ GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPU
   GPURED__T *best = st->stack[0].v.GPURED__TN, value;
   int64_t len;
   for (; n > 0; n -= len, x += len, index += len) {
-    len = gpured__min_i64(n, GPURED__BLOCK);
-    if (st->count && len == GPURED__BLOCK &&
-        !GPURED__N(may_beat)(kernel, x, GPURED__N(splat)(*best)))
+    len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
+    if (st->count && len == GPURED__WIDE_BLOCK &&
+        !GPURED__N(may_beat)(kernel, x, len, GPURED__N(splat)(*best)))
       continue;
     value = GPURED__N(reduce_wide)(fold, x, len);
     if (st->count && !GPURED__N(beats)(kernel, value, *best)) continue;
@@ -4110,31 +4195,41 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
 /* A narrower type, which is widened in registers or not at all: of the first elements, as many as
  * are whole blocks of f32 or whole vectors of integers, or all bytes of which one is looked for.
  * Returns how many that is. */
-#if GPURED__PASS == 64 && GPURED__WIDTH != 0
-GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const void *data,
-                                            int32_t dtype, int64_t n, int64_t index) {
-  typedef float narrow __attribute__((vector_size(GPURED__W * sizeof(float))));
-  const float *x = (const float *)data;
+#if GPURED__LOADS_NARROW
+GPURED__INLINE int64_t GPURED__N(add_narrow)(gpured__state *st, const char *x, int size, int half,
+                                             int64_t n) {
   GPURED__V acc[GPURED__NV], v;
-  narrow part;
   int64_t done = 0;
   int r, i;
-  (void)index;
-  if (dtype != GPURED_F32 || kernel != GPURED__ADD) return 0;
-  for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK) {
+  for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK * size) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[i] = GPURED__N(load_narrow)(x + i * GPURED__W * size, half);
     GPURED__UNROLL_ROWS
-    for (r = 0; r < GPURED__BLOCK; r += GPURED__LANES) {
-      GPURED__PREFETCH((const char *)(x + r) + GPURED__FAR_AHEAD);
+    for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES) {
+      GPURED__PREFETCH(x + r * size + GPURED__FAR_AHEAD);
       GPURED__UNROLL
       for (i = 0; i < GPURED__NV; ++i) {
-        memcpy(&part, x + r + i * GPURED__W, sizeof part);
-        v = __builtin_convertvector(part, GPURED__V);
-        acc[i] = r ? acc[i] + v : v;
+        v = GPURED__N(load_narrow)(x + (r + i * GPURED__W) * size, half);
+        acc[i] = acc[i] + v;
       }
     }
     GPURED__N(push_lanes)(GPURED__ADD, st->stack, st->count++, acc);
   }
   return done;
+}
+
+GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const void *data,
+                                            int32_t dtype, int64_t n, int64_t index) {
+  const char *x = (const char *)data;
+  (void)index;
+  if (kernel != GPURED__ADD) return 0;
+#if GPURED__PASS == 64
+  return dtype == GPURED_F32 ? GPURED__N(add_narrow)(st, x, 4, 0, n) : 0;
+#else
+  if (dtype == GPURED_F16) return GPURED__N(add_narrow)(st, x, 2, 1, n);
+  return dtype == GPURED_BF16 ? GPURED__N(add_narrow)(st, x, 2, 0, n) : 0;
+#endif
 }
 #define GPURED__FEED_NARROW GPURED__N(feed_narrow)
 #elif GPURED__PASS == 1 && GPURED__WIDTH != 0
@@ -5838,28 +5933,15 @@ GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const v
     for (i = 0; i < n; ++i, p += stride) dst[i] = (GPURED__T)(VALUE); \
   } while (0)
 
-#if GPURED__FLOAT && GPURED__WIDTH != 0
-/* Contiguous 16-bit floats, a vector at a time; returns how many were converted. */
-GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, int half,
-                                           int64_t ahead, int64_t n) {
+#if GPURED__LOADS_NARROW
+/* Contiguous narrower floats, a vector at a time; returns how many were converted. */
+GPURED__INLINE int64_t GPURED__N(fetch_narrow)(GPURED__T *dst, const char *src, int size, int half,
+                                               int64_t ahead, int64_t n) {
   int64_t i = 0;
-#if GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 64
-  for (; i + 16 <= n; i += 16) {
-    GPURED__PREFETCH((const char *)src + 2 * i + ahead);
-    const __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
-    _mm512_storeu_ps(dst + i,
-                     half ? _mm512_cvtph_ps(h)
-                          : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)));
+  for (; i + GPURED__W <= n; i += GPURED__W) {
+    if (GPURED__PASS == 64 || GPURED__ASKS) GPURED__PREFETCH(src + i * size + ahead);
+    GPURED__N(store)(dst + i, GPURED__N(load_narrow)(src + i * size, half));
   }
-#elif GPURED__PASS == 32 && GPURED__X86 && GPURED__WIDTH == 32
-  for (; i + 8 <= n; i += 8) {
-    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(src + i));
-    _mm256_storeu_ps(dst + i,
-                     half ? _mm256_cvtph_ps(h)
-                          : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)));
-  }
-#endif
-  (void)dst, (void)src, (void)half, (void)ahead, (void)n;
   return i;
 }
 #endif
@@ -5881,7 +5963,7 @@ GPURED__INLINE int64_t GPURED__N(fetch_16)(GPURED__T *dst, const uint16_t *src, 
 GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, int32_t dtype,
                                               int how, int64_t ahead, int64_t n) {
   int64_t done = 0;
-  (void)how;
+  (void)how, (void)ahead;
   switch (dtype) {
 #if GPURED__PASS == 32
     case GPURED_F32:
@@ -5892,8 +5974,7 @@ GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, i
       memcpy(dst, src, (size_t)n * sizeof *dst);
       return n;
     case GPURED_F32:
-      GPURED__WIDEN(float);
-      break;
+      return GPURED__N(fetch_narrow)(dst, (const char *)src, 4, 0, ahead, n);
     case GPURED_I32:
       GPURED__WIDEN(int32_t);
       break;
@@ -5901,10 +5982,12 @@ GPURED__FUNC int64_t GPURED__N(fetch_vectors)(GPURED__T *dst, const void *src, i
       GPURED__WIDEN(uint32_t);
       break;
 #endif
+#if GPURED__PASS == 32 && GPURED__LOADS_NARROW
     case GPURED_F16:
-      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 1, ahead, n);
+      return GPURED__N(fetch_narrow)(dst, (const char *)src, 2, 1, ahead, n);
     case GPURED_BF16:
-      return GPURED__N(fetch_16)(dst, (const uint16_t *)src, 0, ahead, n);
+      return GPURED__N(fetch_narrow)(dst, (const char *)src, 2, 0, ahead, n);
+#endif
     default:
       break;
   }
@@ -7248,14 +7331,16 @@ GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job 
 
 /*
  * Reduces a contiguous host matrix of floats over axis 0, axis 1 or (2) both, if it is small and
- * everything is in order. Answers 0, having done nothing, where it is not certain of that: then the
+ * everything is in order; one sequence for one thread may be large, since the general way does
+ * nothing else with it. Answers 0, having done nothing, where it is not certain of that: then the
  * general way runs, or finds out what is wrong.
  */
 GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t rows, int64_t cols,
-                               int axis, void *out) {
+                               int axis, int threads, void *out) {
   const gpured__kernels *k;
   const uintptr_t from = (uintptr_t)x, to = (uintptr_t)out, size = dtype == GPURED_F32 ? 4 : 8;
-  const int64_t limit = GPURED_PARALLEL_BYTES < 262144 ? GPURED_PARALLEL_BYTES : 262144;
+  const int64_t few = GPURED_PARALLEL_BYTES < 262144 ? GPURED_PARALLEL_BYTES : 262144;
+  const int64_t limit = axis == 2 && threads == 1 ? 1 << 26 : few;
   int64_t kept = axis == 0 ? cols : axis == 1 ? rows : 1;
   gpured__mode mode;
   int kernel;
@@ -7300,7 +7385,7 @@ GPURED__INLINE int gpured__small_call(int op, const gpured_tensor *in, uint32_t 
   if (flat ? out->ndim < 0 || out->ndim > 1 || (out->ndim == 1 && out->shape[0] != 1)
            : out->ndim != 1 || out->shape[0] != in->shape[1 - axis] || out->strides[0] != 1)
     return 0;
-  return gpured__small(op, in->dtype, in->data, rows, cols, axis, out->data);
+  return gpured__small(op, in->dtype, in->data, rows, cols, axis, o ? o->threads : 0, out->data);
 }
 
 /* Runs a plan on the CPU. The plan's kept axes may change places. */
@@ -9109,7 +9194,7 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
                          gpured_dtype out_dtype, void *out) {
   gpured_tensor in, result;
   if (n > (size_t)INT64_MAX) return;
-  if (out_dtype == dtype && gpured__small((int)op, (int32_t)dtype, x, 1, (int64_t)n, 2, out))
+  if (out_dtype == dtype && gpured__small((int)op, (int32_t)dtype, x, 1, (int64_t)n, 2, 0, out))
     return;
   in = gpured_vector(x, dtype, (int64_t)n);
   result = gpured_array(out, out_dtype, 0, NULL, NULL);
@@ -9128,16 +9213,16 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
     gpured__flat(op, x, dtype, n, GPURED_I64, &y);                    \
     return y;                                                         \
   }
-#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                     \
-  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols,      \
-                                                 type *out) {                                  \
-    gpured_tensor in, result;                                                                  \
-    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;      \
-    if (gpured__small(GPURED_SUM, (int32_t)dtype, a, (int64_t)rows, (int64_t)cols, axis, out)) \
-      return GPURED_OK;                                                                        \
-    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                                \
-    result = gpured_vector(out, dtype, (int64_t)(kept));                                       \
-    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                        \
+#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                        \
+  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols,         \
+                                                 type *out) {                                     \
+    gpured_tensor in, result;                                                                     \
+    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;         \
+    if (gpured__small(GPURED_SUM, (int32_t)dtype, a, (int64_t)rows, (int64_t)cols, axis, 0, out)) \
+      return GPURED_OK;                                                                           \
+    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                                   \
+    result = gpured_vector(out, dtype, (int64_t)(kept));                                          \
+    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                           \
   }
 #define GPURED__CUMSUM(type, tag, dtype)                                           \
   GPURED_API gpured_status gpured_cumsum_##tag(const type *x, type *y, size_t n) { \

@@ -11089,6 +11089,18 @@ GPURED__DEV void ring_free(const tensor_ring &ring, int stage) {
   if ((int)(threadIdx.x % 32) < ring.cluster) barrier_arrive(ring.back + 8 * stage);
 }
 
+/* The place of the tile that the ring has come to. The lane that gives it back to this block, the
+ * one of the block's rank, reads it: no order between lanes is needed. */
+GPURED__DEV int4 ring_place(const tensor_ring &ring, int rank) {
+  int4 at = make_int4(0, 0, 0, 0);
+  if ((int)(threadIdx.x % 32) == rank) at = ring.place[ring.stage];
+  at.x = __shfl_sync(0xffffffffu, at.x, rank);
+  at.y = __shfl_sync(0xffffffffu, at.y, rank);
+  at.z = __shfl_sync(0xffffffffu, at.z, rank);
+  at.w = __shfl_sync(0xffffffffu, at.w, rank);
+  return at;
+}
+
 /* One step of the depth; go_on: is there a sum already? */
 template <int BN, int CASE, class T>
 GPURED__DEV void tensor_issue(T (&acc)[BN / 2], const tensor_ring &ring, int go_on) {
@@ -11213,8 +11225,8 @@ GPURED__DEV void tensor_produce(const tensor_job &j, tensor_ring ring, int rank,
 
 /* Multiplies and reduces. */
 template <int BN, int KIND>
-GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit, int stride,
-                                int group) {
+GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int rank, int unit,
+                                int stride, int group) {
   const int lane = threadIdx.x % 32, mine = group * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;
   const int fold = tensor_fold(j, KIND);
   const float factor = lse_factor(j);
@@ -11233,8 +11245,7 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int unit,
       ring.stage = __shfl_sync(0xffffffffu, ring.stage, 0); /* in uniform registers */
       ring.parity = __shfl_sync(0xffffffffu, ring.parity, 0);
       ring_wait(ring);
-      const int4 at = ring.place[ring.stage];
-      __syncwarp(); /* all lanes have read before one of them gives the stage back */
+      const int4 at = ring_place(ring, rank);
       const int64_t column = at.z + mine;
       tensor_multiply_any<BN, 0, tensor_sum<is_of_bytes(KIND)>::FORMS>(j, acc, &ring, group);
       tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,
@@ -11288,7 +11299,7 @@ static __global__ void __launch_bounds__(tensor_shape<BN>::THREADS, tensor_block
   } else {
     if (BN == 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     if (BN == 160) asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
-    tensor_consume<BN, KIND>(j, ring, (int)index, (int)clusters,
+    tensor_consume<BN, KIND>(j, ring, (int)rank, (int)index, (int)clusters,
                              tensor_shape<BN>::GROUPS == 1 ? 0 : group - 1);
   }
   cluster_sync();
