@@ -1527,35 +1527,16 @@ GPURED__INLINE int64_t gpured__block_size(int kernel) {
 }
 
 /* The kernel of an operation. Integers have their absolute values taken while they are fetched. */
-GPURED__FUNC int gpured__kernel_of(int op, int is_float) {
-  switch (op) {
-    case GPURED_PROD:
-      return GPURED__MUL;
-    case GPURED_MIN:
-    case GPURED_ALL:
-      return GPURED__MIN;
-    case GPURED_MAX:
-    case GPURED_ANY:
-      return GPURED__MAX;
-    case GPURED_SUMSQ:
-    case GPURED_NORM2:
-      return GPURED__ADD_SQUARE;
-    case GPURED_NORM1:
-      return is_float ? GPURED__ADD_ABS : GPURED__ADD;
-    case GPURED_ABSMAX:
-      return is_float ? GPURED__MAX_ABS : GPURED__MAX;
-    case GPURED_ARGMIN:
-      return GPURED__ARG_MIN;
-    case GPURED_ARGMAX:
-      return GPURED__ARG_MAX;
-    case GPURED_LOGSUMEXP:
-      return GPURED__LSE;
-    case GPURED_VAR:
-    case GPURED_STD:
-      return GPURED__MOMENTS;
-    default:
-      return GPURED__ADD;
-  }
+GPURED__INLINE int gpured__kernel_of(int op, int is_float) {
+  /* of the operations by their numbers, 0 being none */
+  static const unsigned char kernels[] = {
+      GPURED__ADD,     GPURED__ADD,        GPURED__MUL,     GPURED__MIN,        GPURED__MAX,
+      GPURED__ADD,     GPURED__ADD_SQUARE, GPURED__ADD_ABS, GPURED__ADD_SQUARE, GPURED__MAX_ABS,
+      GPURED__ARG_MIN, GPURED__ARG_MAX,    GPURED__LSE,     GPURED__MOMENTS,    GPURED__MOMENTS,
+      GPURED__MAX,     GPURED__MIN,        GPURED__ADD};
+  const int kernel = kernels[op];
+  if (!is_float && kernel == GPURED__ADD_ABS) return GPURED__ADD;
+  return !is_float && kernel == GPURED__MAX_ABS ? GPURED__MAX : kernel;
 }
 
 /* Appends an axis to a list, merging it into the one before it where both step as one. */
@@ -1891,7 +1872,8 @@ typedef struct gpured__kernels {
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
   void (*flat)(int kernel, const void *x, int64_t n, void *out);
-  void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, void *out);
+  void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, int ask,
+               void *out);
   void (*few)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *out);
   void (*columns)(int kernel, gpured__strip *st, const void *x, int64_t stride, const void *w,
                   int64_t n);
@@ -3309,6 +3291,23 @@ GPURED__INLINE GPURED__V GPURED__N(fold_across)(int kernel, GPURED__V *v, int gr
   return v[0];
 }
 
+/* The same for four sequences of a vector each: the first four elements of the result. */
+GPURED__INLINE GPURED__V GPURED__N(fold_four)(int kernel, GPURED__V *v) {
+  GPURED__V low, high, first;
+  int g;
+  GPURED__UNROLL
+  for (g = GPURED__W; g > 1; g /= 2) {
+    GPURED__N(halves)(g, v[0], g < GPURED__W / 2 ? v[0] : v[1], &low, &high);
+    first = GPURED__N(combine)(kernel, low, high);
+    if (g == GPURED__W) {
+      GPURED__N(halves)(g, v[2], v[3], &low, &high);
+      v[1] = GPURED__N(combine)(kernel, low, high);
+    }
+    v[0] = first;
+  }
+  return v[0];
+}
+
 /* Takes the rows of n elements at the beginning of a vector apart, to groups of `group` elements,
  * filled up with what changes no result. */
 typedef struct GPURED__N(spread) {
@@ -3386,24 +3385,35 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
   }
   return r;
 }
+/* out[r] = the fold of row r, of four. */
+GPURED__INLINE void GPURED__N(four_rows)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                         GPURED__T *out) {
+  GPURED__V v[4];
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < 4; ++i) v[i] = GPURED__N(short_lanes)(kernel, x + i * stride, n, 0);
+  GPURED__N(store_part)(out, 4, GPURED__N(canonical)(GPURED__N(fold_four)(kernel, v)));
+}
+
 /* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. Short ones end
- * their fold together, as many as a vector has elements. */
+ * their fold together, as many as a vector has elements; longer ones may ask for what lies ahead. */
 GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
-                                           int64_t rows, int64_t n, GPURED__T *out) {
+                                           int64_t rows, int64_t n, int ask, GPURED__T *out) {
   const int half = GPURED__W > 2 ? GPURED__W / 2 : 1, fourth = GPURED__W > 4 ? GPURED__W / 4 : 1,
             eighth = GPURED__W > 8 ? GPURED__W / 8 : 1;
   GPURED__V v[GPURED__W];
   GPURED__T one[GPURED__W];
   int64_t r = 0, over = (GPURED__LANES - n % GPURED__LANES) % GPURED__LANES;
   const GPURED__T *safe = x + (rows - 1) * stride - over; /* the last row that may be read on */
+  const int touch = stride == n && rows >= GPURED__W;
   int i;
-  if (stride == n && GPURED__N(packs)(n, GPURED__W))
+  if (touch && GPURED__N(packs)(n, GPURED__W))
     r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, GPURED__W, out);
-  else if (stride == n && GPURED__N(packs)(n, half))
+  else if (touch && GPURED__N(packs)(n, half))
     r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, half, out);
-  else if (stride == n && GPURED__N(packs)(n, fourth))
+  else if (touch && GPURED__N(packs)(n, fourth))
     r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, fourth, out);
-  else if (stride == n && GPURED__N(packs)(n, eighth))
+  else if (touch && GPURED__N(packs)(n, eighth))
     r = GPURED__N(rows_packed)(kernel, x, rows, (int)n, eighth, out);
   for (x += r * stride; n < 3 * GPURED__LANES && r + GPURED__W <= rows; r += GPURED__W) {
     for (i = 0; i < GPURED__W; ++i, x += stride) {
@@ -3413,7 +3423,11 @@ GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64
     v[0] = GPURED__N(fold_across)(kernel, v, GPURED__W);
     GPURED__N(store)(out + r, GPURED__N(canonical)(v[0]));
   }
+  if (0 < n && n < GPURED__LANES) /* said for the compiler: a vector of each row is all */
+    for (; GPURED__W >= 4 && r + 4 <= rows; r += 4, x += 4 * stride)
+      GPURED__N(four_rows)(kernel, x, stride, n, out + r);
   for (; r < rows; ++r, x += stride) {
+    if (ask) GPURED__N(ahead)(x, n);
     v[0] = GPURED__N(fold_vector)(kernel, GPURED__N(short_lanes)(kernel, x, n, 0));
     GPURED__N(store)(one, GPURED__N(canonical)(v[0]));
     out[r] = one[0];
@@ -3542,23 +3556,35 @@ GPURED__INLINE void GPURED__N(rows_lse)(const GPURED__T *x, int64_t stride, int6
 }
 #endif
 
+/* A vector of a row, or its first `part` elements; what lies ahead is asked for. */
+GPURED__INLINE GPURED__V GPURED__N(few_load)(int kernel, const GPURED__T *x, int part) {
+  GPURED__V v;
+  GPURED__PREFETCH((const char *)x + GPURED__AHEAD / 2);
+  v = part == GPURED__W ? GPURED__N(load)(x) : GPURED__N(load_part)(x, part, 1);
+  return GPURED__N(first)(kernel, v, v);
+}
+
 /* out[c] = the fold of column c: n <= 16 rows, `stride` apart, so that each lane has one element.
- */
+ * Up to four stay in registers. */
 GPURED__INLINE void GPURED__N(few_inline)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
                                           int64_t columns, GPURED__T *out) {
-  GPURED__V v[GPURED__LANES], xv;
+  GPURED__V v[GPURED__LANES], four[4];
   int64_t r, h, c;
   int part;
-  for (c = 0; c < columns; c += GPURED__W) {
+  for (c = 0; c < columns; c += GPURED__W, x += GPURED__W) {
     part = (int)gpured__min_i64(GPURED__W, columns - c);
-    for (r = 0; r < n; ++r) {
-      GPURED__PREFETCH_FAR((const char *)(x + r * stride + c) + GPURED__AHEAD / 2);
-      xv = part == GPURED__W ? GPURED__N(load)(x + r * stride + c)
-                             : GPURED__N(load_part)(x + r * stride + c, part, 1);
-      v[r] = GPURED__N(first)(kernel, xv, xv);
+    if (n <= 4) {
+      GPURED__UNROLL
+      for (r = 0; r < 4; ++r)
+        four[r] = r < n ? GPURED__N(few_load)(kernel, x + r * stride, part)
+                        : GPURED__N(splat)(GPURED__N(neutral)(kernel));
+      v[0] = GPURED__N(combine)(kernel, GPURED__N(combine)(kernel, four[0], four[2]),
+                                GPURED__N(combine)(kernel, four[1], four[3]));
+    } else {
+      for (r = 0; r < n; ++r) v[r] = GPURED__N(few_load)(kernel, x + r * stride, part);
+      for (h = GPURED__LANES / 2; h > 0; h /= 2)
+        for (r = 0; r < h && r + h < n; ++r) v[r] = GPURED__N(combine)(kernel, v[r], v[r + h]);
     }
-    for (h = GPURED__LANES / 2; h > 0; h /= 2)
-      for (r = 0; r < h && r + h < n; ++r) v[r] = GPURED__N(combine)(kernel, v[r], v[r + h]);
     v[0] = GPURED__N(canonical)(v[0]);
     if (part == GPURED__W)
       GPURED__N(store)(out + c, v[0]);
@@ -4385,7 +4411,7 @@ GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *ou
 
 /* Rows of any length; the longer ones each on their own. */
 GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
-                                  int64_t n, void *out) {
+                                  int64_t n, int ask, void *out) {
   const GPURED__T *p = (const GPURED__T *)x;
   GPURED__T *y = (GPURED__T *)out;
 #if GPURED__FLOAT
@@ -4398,7 +4424,7 @@ GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int
     for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, y++);
     return;
   }
-  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, y)
+  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, ask, y)
 }
 
 /* The value of a closed tree over n elements, by docs/ORDER.md section 3. Indices are in the node.
@@ -6490,17 +6516,10 @@ GPURED__FUNC int gpured__detect_level(void) {
 static int gpured__level_in_use = -1;
 
 /* Several threads may find the level out at once: they find the same. */
-GPURED__FUNC const gpured__level *gpured__get_level(void) {
-  int level, i, count = (int)(sizeof gpured__levels / sizeof *gpured__levels);
-  const char *wanted;
-#if GPURED__GNU
-  level = __atomic_load_n(&gpured__level_in_use, __ATOMIC_RELAXED);
-#else
-  level = gpured__level_in_use;
-#endif
-  if (level >= 0) return &gpured__levels[level];
-  level = gpured__detect_level();
-  wanted = getenv("GPURED_CPU");
+GPURED__FUNC int gpured__find_level(void) {
+  int i, count = (int)(sizeof gpured__levels / sizeof *gpured__levels);
+  int level = gpured__detect_level();
+  const char *wanted = getenv("GPURED_CPU");
   for (i = 0; wanted && i < count && i <= level; ++i)
     if (strcmp(wanted, gpured__levels[i].name) == 0) level = i;
 #if GPURED__GNU
@@ -6508,6 +6527,16 @@ GPURED__FUNC const gpured__level *gpured__get_level(void) {
 #else
   gpured__level_in_use = level;
 #endif
+  return level;
+}
+
+GPURED__INLINE const gpured__level *gpured__get_level(void) {
+#if GPURED__GNU
+  int level = __atomic_load_n(&gpured__level_in_use, __ATOMIC_RELAXED);
+#else
+  int level = gpured__level_in_use;
+#endif
+  if (level < 0) level = gpured__find_level();
   return &gpured__levels[level];
 }
 
@@ -7015,7 +7044,7 @@ GPURED__FUNC void gpured__converted_rows(const gpured__plan *p, const gpured__ke
   for (; rows > 0; rows -= len, base += len * stride * size, out += len * ksize) {
     len = gpured__min_i64(rows, most);
     gpured__fetch_rows(p, k, base, stride, len, p->n, buffer);
-    k->rows(p->kernel, buffer, p->n, len, p->n, out);
+    k->rows(p->kernel, buffer, p->n, len, p->n, 0, out);
   }
 }
 
@@ -7029,9 +7058,10 @@ GPURED__FUNC void gpured__rows_task(void *context, int64_t index, int thread) {
                                 (int64_t)gpured__dtype_size(p->in_dtype);
   double values[GPURED__ROWS];
   void *out = gpured__direct_out(p, sequence), *to = out ? out : values;
+  const int ask = p->outputs >= 2 * GPURED__FROM_MEMORY / (p->n * (int64_t)job->k->size);
   (void)thread;
   if (gpured__is_direct(p))
-    job->k->rows(p->kernel, base, stride, count, p->n, to);
+    job->k->rows(p->kernel, base, stride, count, p->n, ask, to);
   else
     gpured__converted_rows(p, job->k, base, stride, count, (char *)to);
   if (out)
@@ -7335,8 +7365,8 @@ GPURED__FUNC void gpured__run_columns(const gpured__plan *p, gpured__reduce_job 
  * nothing else with it. Answers 0, having done nothing, where it is not certain of that: then the
  * general way runs, or finds out what is wrong.
  */
-GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t rows, int64_t cols,
-                               int axis, int threads, void *out) {
+GPURED__INLINE int gpured__small_inline(int op, int32_t dtype, const void *x, int64_t rows,
+                                        int64_t cols, int axis, int threads, void *out) {
   const gpured__kernels *k;
   const uintptr_t from = (uintptr_t)x, to = (uintptr_t)out, size = dtype == GPURED_F32 ? 4 : 8;
   const int64_t few = GPURED_PARALLEL_BYTES < 262144 ? GPURED_PARALLEL_BYTES : 262144;
@@ -7344,7 +7374,8 @@ GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t row
   int64_t kept = axis == 0 ? cols : axis == 1 ? rows : 1;
   gpured__mode mode;
   int kernel;
-  if (op > GPURED_ABSMAX || (dtype != GPURED_F32 && dtype != GPURED_F64)) return 0;
+  if (op < GPURED_SUM || op > GPURED_ABSMAX) return 0;
+  if (dtype != GPURED_F32 && dtype != GPURED_F64) return 0;
   if (rows < 1 || cols < 1 || rows > limit || cols > limit) return 0;
   if (rows * cols * (int64_t)size >= limit) return 0;
   if ((axis == 0 && rows > GPURED__LANES) || (axis == 1 && cols > GPURED__BLOCK)) return 0;
@@ -7356,13 +7387,18 @@ GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t row
   if (axis == 0)
     k->few(kernel, x, cols, rows, cols, out);
   else if (axis == 1)
-    k->rows(kernel, x, cols, rows, cols, out);
+    k->rows(kernel, x, cols, rows, cols, 0, out);
   else
     k->flat(kernel, x, rows * cols, out);
   if (op == GPURED_MEAN || op == GPURED_NORM2)
     k->finish(op, out, kept, axis == 0 ? rows : axis == 1 ? cols : rows * cols);
   gpured__mode_leave(mode);
   return 1;
+}
+
+GPURED__FUNC int gpured__small(int op, int32_t dtype, const void *x, int64_t rows, int64_t cols,
+                               int axis, void *out) {
+  return gpured__small_inline(op, dtype, x, rows, cols, axis, 0, out);
 }
 
 /* The same for a call on tensors. Default options, but for the number of threads. */
@@ -7385,7 +7421,8 @@ GPURED__INLINE int gpured__small_call(int op, const gpured_tensor *in, uint32_t 
   if (flat ? out->ndim < 0 || out->ndim > 1 || (out->ndim == 1 && out->shape[0] != 1)
            : out->ndim != 1 || out->shape[0] != in->shape[1 - axis] || out->strides[0] != 1)
     return 0;
-  return gpured__small(op, in->dtype, in->data, rows, cols, axis, o ? o->threads : 0, out->data);
+  return gpured__small_inline(op, in->dtype, in->data, rows, cols, axis, o ? o->threads : 0,
+                              out->data);
 }
 
 /* Runs a plan on the CPU. The plan's kept axes may change places. */
@@ -8937,7 +8974,6 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
   const gpured_tensor *tensors[2];
   gpured_status st;
   if (op < GPURED_SUM || op > GPURED_COUNT_NONZERO) return GPURED_ERR_ARG;
-  if (!bytes && gpured__small_call((int)op, in, axes, out, options)) return GPURED_OK;
   if ((st = gpured__check_options(options, bytes != NULL, &call)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(in, call.query)) != GPURED_OK) return st;
   if ((st = gpured__check_tensor(out, call.query)) != GPURED_OK) return st;
@@ -8962,6 +8998,7 @@ static gpured_status gpured__do_reduce(gpured_op op, const gpured_tensor *in, ui
 
 GPURED_API gpured_status gpured_reduce(gpured_op op, const gpured_tensor *in, uint32_t axes,
                                        const gpured_tensor *out, const gpured_options *options) {
+  if (gpured__small_call((int)op, in, axes, out, options)) return GPURED_OK;
   return gpured__do_reduce(op, in, axes, out, options, NULL);
 }
 
@@ -9194,7 +9231,7 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
                          gpured_dtype out_dtype, void *out) {
   gpured_tensor in, result;
   if (n > (size_t)INT64_MAX) return;
-  if (out_dtype == dtype && gpured__small((int)op, (int32_t)dtype, x, 1, (int64_t)n, 2, 0, out))
+  if (out_dtype == dtype && gpured__small((int)op, (int32_t)dtype, x, 1, (int64_t)n, 2, out))
     return;
   in = gpured_vector(x, dtype, (int64_t)n);
   result = gpured_array(out, out_dtype, 0, NULL, NULL);
@@ -9213,16 +9250,16 @@ static void gpured__flat(gpured_op op, const void *x, gpured_dtype dtype, size_t
     gpured__flat(op, x, dtype, n, GPURED_I64, &y);                    \
     return y;                                                         \
   }
-#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                        \
-  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols,         \
-                                                 type *out) {                                     \
-    gpured_tensor in, result;                                                                     \
-    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;         \
-    if (gpured__small(GPURED_SUM, (int32_t)dtype, a, (int64_t)rows, (int64_t)cols, axis, 0, out)) \
-      return GPURED_OK;                                                                           \
-    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                                   \
-    result = gpured_vector(out, dtype, (int64_t)(kept));                                          \
-    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                           \
+#define GPURED__MATRIX(name, axis, kept, type, tag, dtype)                                     \
+  GPURED_API gpured_status gpured_##name##_##tag(const type *a, size_t rows, size_t cols,      \
+                                                 type *out) {                                  \
+    gpured_tensor in, result;                                                                  \
+    if (rows > (size_t)INT64_MAX || cols > (size_t)INT64_MAX) return GPURED_ERR_OVERFLOW;      \
+    if (gpured__small(GPURED_SUM, (int32_t)dtype, a, (int64_t)rows, (int64_t)cols, axis, out)) \
+      return GPURED_OK;                                                                        \
+    in = gpured_matrix(a, dtype, (int64_t)rows, (int64_t)cols);                                \
+    result = gpured_vector(out, dtype, (int64_t)(kept));                                       \
+    return gpured_reduce(GPURED_SUM, &in, 1u << (axis), &result, NULL);                        \
   }
 #define GPURED__CUMSUM(type, tag, dtype)                                           \
   GPURED_API gpured_status gpured_cumsum_##tag(const type *x, type *y, size_t n) { \
