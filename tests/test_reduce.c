@@ -436,6 +436,37 @@ static void test_specials(gpured_backend backend) {
       }
 }
 
+/* One special value in each place of a block and of what is taken together, which is where vectors
+ * and chains differ. An extreme that is zero has its sign from one element alone. */
+static void special_in_place(gpured_backend backend, const box *in, int64_t step) {
+  static const int ops[] = {GPURED_MIN, GPURED_MAX, GPURED_ABSMAX, GPURED_ARGMIN, GPURED_ARGMAX};
+  static const int pairs[][2] = {{SP_MAX, SP_NAN}, {SP_ZERO, SP_NZERO}, {SP_NZERO, SP_ZERO}};
+  const int64_t n = in->t.shape[0];
+  int64_t at;
+  int i, j;
+  for (i = 0; i < COUNT(pairs); ++i) {
+    for (at = 0; at < n; ++at) set_special(&in->t, at, pairs[i][0]);
+    for (at = 0; at < n; at += step)
+      for (j = 0; j < COUNT(ops); ++j) {
+        reduce_case c = {backend, ops[j], &in->t, 1, 0, 0, 1, 0, 0, LAYOUT_C, 0};
+        set_special(&in->t, at, pairs[i][1]);
+        check(&c);
+        set_special(&in->t, at, pairs[i][0]);
+      }
+  }
+}
+
+static void test_special_places(gpured_backend backend) {
+  static const int64_t sizes[] = {256, 1024, 4096 + 300};
+  int i, j;
+  for (i = 0; i < 4; ++i)
+    for (j = 0; j < COUNT(sizes); ++j) {
+      box in = box_input(all_dtypes[i], 1, &sizes[j], LAYOUT_C, 0);
+      special_in_place(backend, &in, j == 0 ? 1 + 2 * (i > 1) : j == 1 ? 7 : 61);
+      box_free(&in);
+    }
+}
+
 /* Two of them: inf - inf, two NaN of which the first counts, +0 against -0. */
 static void test_special_pairs(gpured_backend backend) {
   static const int64_t n = 300,
@@ -668,6 +699,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_short_rows", test_short_rows, 0},
                                   {"reduce_means", test_means, 0},
                                   {"reduce_specials", test_specials, 0},
+                                  {"reduce_special_places", test_special_places, 0},
                                   {"reduce_special_pairs", test_special_pairs, 0},
                                   {"reduce_random", test_random, 0},
                                   {"reduce_layouts", test_layouts, 0},
