@@ -3297,7 +3297,7 @@ GPURED__INLINE GPURED__V GPURED__N(fold_four)(int kernel, GPURED__V *v) {
   int g;
   GPURED__UNROLL
   for (g = GPURED__W; g > 1; g /= 2) {
-    GPURED__N(halves)(g, v[0], g < GPURED__W / 2 ? v[0] : v[1], &low, &high);
+    GPURED__N(halves)(g, v[0], v[1], &low, &high); /* of the last steps the first half counts */
     first = GPURED__N(combine)(kernel, low, high);
     if (g == GPURED__W) {
       GPURED__N(halves)(g, v[2], v[3], &low, &high);
