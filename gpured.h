@@ -1528,7 +1528,8 @@ GPURED__INLINE int64_t gpured__block_size(int kernel) {
 
 /* The kernel of an operation. Integers have their absolute values taken while they are fetched. */
 GPURED__INLINE int gpured__kernel_of(int op, int is_float) {
-  /* of the operations by their numbers, 0 being none */
+  /* of the operations by their numbers: none, sum, prod, min, max; mean, sumsq, norm1, norm2,
+   * absmax; argmin, argmax, logsumexp, var, std; any, all, count_nonzero */
   static const unsigned char kernels[] = {
       GPURED__ADD,     GPURED__ADD,        GPURED__MUL,     GPURED__MIN,        GPURED__MAX,
       GPURED__ADD,     GPURED__ADD_SQUARE, GPURED__ADD_ABS, GPURED__ADD_SQUARE, GPURED__MAX_ABS,
@@ -3001,7 +3002,21 @@ GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x
                           GPURED__N(plain)(kernel, m[2], m[3]));
 }
 
-/* The same as lanes; 0 when they are not certain and have to be made in the slow way. */
+/* m with the right signs where it is zero. All elements lie on one side of it then: a minimum is -0
+ * if one of them has a sign, a maximum if all have. */
+GPURED__INLINE GPURED__V GPURED__N(zero_signs)(int kernel, GPURED__V m, const GPURED__T *x,
+                                               int64_t n) {
+  GPURED__UV u, signs = GPURED__N(as_u)(GPURED__N(load)(x));
+  int64_t r;
+  GPURED__UNROLL_4
+  for (r = GPURED__W; r < n; r += GPURED__W) {
+    u = GPURED__N(as_u)(GPURED__N(load)(x + r));
+    signs = kernel == GPURED__MIN ? signs | u : signs & u;
+  }
+  return GPURED__N(select)(m == 0, GPURED__N(as_v)(signs & GPURED__CONST_U(GPURED__SIGN)), m);
+}
+
+/* The extreme as lanes; 0 when there may be a NaN and they have to be made in the slow way. */
 GPURED__INLINE int GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, const GPURED__T *x, int64_t n,
                                           int ask) {
   GPURED__V s, m;
@@ -3010,9 +3025,12 @@ GPURED__INLINE int GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, const GPUR
     m = GPURED__N(quick_extreme)(kernel, x, n, 1, &s);
   else
     m = GPURED__N(quick_extreme)(kernel, x, n, 0, &s);
+  if (GPURED__N(any)(GPURED__N(isnan)(s))) return 0;
+  if (kernel != GPURED__MAX_ABS && GPURED__N(any)(m == 0))
+    m = GPURED__N(zero_signs)(kernel, m, x, n);
   GPURED__UNROLL
   for (i = 0; i < GPURED__NV; ++i) acc[i] = m;
-  return !GPURED__N(any)(GPURED__N(isnan)(s) | (m == 0));
+  return 1;
 }
 #endif
 
@@ -4219,7 +4237,7 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
 }
 
 /* A narrower type, which is widened in registers or not at all: of the first elements, as many as
- * are whole blocks of f32 or whole vectors of integers, or all bytes of which one is looked for.
+ * are whole blocks of floats or whole vectors of integers, or all bytes of which one is looked for.
  * Returns how many that is. */
 #if GPURED__LOADS_NARROW
 GPURED__INLINE int64_t GPURED__N(add_narrow)(gpured__state *st, const char *x, int size, int half,
@@ -5965,7 +5983,8 @@ GPURED__INLINE int64_t GPURED__N(fetch_narrow)(GPURED__T *dst, const char *src, 
                                                int64_t ahead, int64_t n) {
   int64_t i = 0;
   for (; i + GPURED__W <= n; i += GPURED__W) {
-    if (GPURED__PASS == 64 || GPURED__ASKS) GPURED__PREFETCH(src + i * size + ahead);
+    if (GPURED__PASS == 64 || GPURED__ASKS) /* see there */
+      GPURED__PREFETCH(src + i * size + ahead);
     GPURED__N(store)(dst + i, GPURED__N(load_narrow)(src + i * size, half));
   }
   return i;
