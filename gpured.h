@@ -7947,7 +7947,8 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
   if (!job->direct || p->in == p->out || (uintptr_t)p->out % size != 0) return;
   if (bytes <= (double)GPURED__STREAM_BYTES || (strips && !gpured__scan_aligned(p))) return;
   job->how |= GPURED__SCAN_STREAM;
-  if (gpured__reads_late() && (strips || job->packed || p->n >= GPURED__FROM_MEMORY))
+  if (gpured__reads_late() &&
+      (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
     job->how |= GPURED__SCAN_ASK;
   if (strips) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
 }
