@@ -5162,9 +5162,9 @@ GPURED__INLINE void GPURED__N(flow_turn)(int kernel, int64_t ahead, const GPURED
   int i, k, g;
   for (i = 0; i < 4 * GPURED__NV; ++i) {
     k = i % 4;
-    for (g = 0; x && ahead && g < 4 * GPURED__WIDTH; g += 64)
-      GPURED__PREFETCH_FAR((const char *)x + g + ahead);
     if (x) {
+      for (g = 0; ahead && g < 4 * GPURED__WIDTH; g += 64)
+        GPURED__PREFETCH_FAR((const char *)x + g + ahead);
       a = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
       x += 2 * GPURED__W;
       b = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
@@ -7500,7 +7500,8 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
  * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
  * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
  * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece,
- * finds its total, tells it to the others, adds theirs up to it, and scans.
+ * finds its total, tells it to the others, adds theirs up to it, and scans. The scan asks for the
+ * thread's next piece, where that pays.
  */
 enum {
   GPURED__SCAN_CHUNK = 1024,
@@ -7585,7 +7586,7 @@ GPURED__FUNC void gpured__scan_put(const gpured__scan_job *job, const gpured__ax
   job->k->put(out, job->p->out_dtype, axis->stride[GPURED__OUT], from, n, job->p->fetch);
 }
 
-/* n elements that follow those in the carry; `ahead` is how far what will be read next is. */
+/* n elements that follow those in the carry; what to ask for is `ahead` bytes further, or 0. */
 GPURED__FUNC void gpured__scan_range(const gpured__scan_job *job, int64_t ahead, const char *in,
                                      char *out, int64_t n, void *carry) {
   const gpured__plan *p = job->p;
@@ -7826,6 +7827,7 @@ GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_rou
   return gpured__scan_ready(piece) ? piece : own;
 }
 
+/* The next piece that no thread has; beyond the last one when all have been taken. */
 GPURED__FUNC int64_t gpured__scan_take(int64_t *next) {
   int64_t index;
 #pragma omp atomic capture
@@ -7833,14 +7835,15 @@ GPURED__FUNC int64_t gpured__scan_take(int64_t *next) {
   return index;
 }
 
-/* The work of one thread in a round. A piece is taken while the one before it is scanned, which
- * asks for it. */
+/* The work of one thread in a round. Where a scan asks for what will be read, the next piece is
+ * taken before this one is scanned; otherwise after that, by whoever is free first. */
 GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
   const gpured__scan_job *job = r->job;
   const gpured__plan *p = job->p;
+  const int asks = (job->how & GPURED__SCAN_ASK) != 0;
   gpured__scan_carry carry;
   gpured__scan_piece own;
-  int64_t index, after, at, behind = 0; /* pieces that the carry has behind it */
+  int64_t index, after, ahead, at, behind = 0; /* pieces that the carry has behind it */
   memcpy(&carry, &r->carry, job->s->carry);
   for (index = gpured__scan_take(next); index < r->pieces; index = after) {
     at = index * r->size;
@@ -7850,12 +7853,13 @@ GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
     }
     for (; behind < index; ++behind)
       job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
-    after = gpured__scan_take(next);
-    gpured__scan_range(job, (after - index) * r->size * (int64_t)job->s->size,
-                       gpured__scan_in(p, p->line, r->in, at),
+    after = asks ? gpured__scan_take(next) : r->pieces;
+    ahead = after < r->pieces ? (after - index) * r->size * (int64_t)job->s->size : 0;
+    gpured__scan_range(job, ahead, gpured__scan_in(p, p->line, r->in, at),
                        gpured__scan_out(p, p->line, r->out, at),
                        gpured__min_i64(r->size, r->n - at), &carry);
     ++behind;
+    if (!asks) after = gpured__scan_take(next);
   }
 }
 
