@@ -885,6 +885,17 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED__PREFETCH_FAR(p) (void)(p)
 #endif
 
+/* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
+ * gain a third by asking (AMD's lose up to a quarter), and enough for a few rows side by side, which
+ * lose by it. */
+GPURED__INLINE int gpured__on_intel(void) {
+#if GPURED__X86
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return 0;
+#endif
+}
+
 #define GPURED__JOIN2(a, b) a##b
 #define GPURED__JOIN(a, b) GPURED__JOIN2(a, b)
 
@@ -1729,6 +1740,8 @@ enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 enum { GPURED__FROM_MEMORY = 1 << 20 };
 /* Rows that are far apart are asked for so many before their turn. */
 enum { GPURED__ROWS_AHEAD = 16 };
+/* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at once. */
+enum { GPURED__LONG_ROW = 2048, GPURED__LANE_ROWS = 8 * GPURED__BLOCK };
 
 typedef union gpured__lanes {
   float f32[GPURED__LANES];
@@ -1856,13 +1869,23 @@ GPURED__INLINE int gpured__gemm_levels(int64_t n) {
   return levels;
 }
 
-/* A strip of columns being reduced together: levels + 1 slots of [16][columns], the last one for
+/* A strip of columns being reduced together: levels + 1 slots of [lanes][columns], the last one for
  * the block at hand. */
 typedef struct gpured__strip {
   void *slots;
   int64_t columns, count, rows; /* blocks so far, rows of the next one */
-  int levels;
+  int levels, lanes;            /* 16, or 1 while a lane goes by itself */
 } gpured__strip;
+
+GPURED__INLINE gpured__strip gpured__strip_begin(void *slots, int64_t columns, int levels) {
+  gpured__strip st;
+  st.slots = slots;
+  st.columns = columns;
+  st.count = st.rows = 0;
+  st.levels = levels;
+  st.lanes = GPURED__LANES;
+  return st;
+}
 
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
@@ -3628,7 +3651,7 @@ GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int sta
                                          int64_t columns) {
   const GPURED__V none =
       GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
-  GPURED__V wv[4], v, xv;
+  GPURED__V wv[GPURED__LANES], v, xv;
   int64_t c;
   int k, part;
   for (k = 0; k < count; ++k)
@@ -3748,71 +3771,138 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
   }
 }
 
-/* Up to 64 rows of a block into acc[lane][column], four rows of a lane at a time: that many streams
- * the hardware follows, and accumulators are touched once for four rows. */
+/* `count` rows of a lane, `step` apart: those of a block at once, if that is allowed, or four at a
+ * time, which the hardware follows, so that accumulators are touched once for four rows. A lane that
+ * begins with no row is neutral. */
+GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int start, GPURED__T *acc,
+                                         const GPURED__T *x, int64_t step, const GPURED__T *w,
+                                         int64_t count, int64_t columns) {
+  int64_t k = 0, c;
+  if (whole && start && count == GPURED__LANES) {
+    GPURED__N(join_rows)(kernel, GPURED__LANES, 0, 1, acc, x, step, w, columns);
+    return;
+  }
+  for (; k + 4 <= count; k += 4) GPURED__N(join_rows)
+  (kernel, 4, ask, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
+  for (; k < count; ++k) GPURED__N(join_rows)
+  (kernel, 1, 0, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
+  for (c = 0; start && count == 0 && c < columns; ++c)
+    acc[c] = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
+}
+
+/* Rows of lane `lane` among n rows that begin with lane 0. */
+GPURED__INLINE int64_t GPURED__N(rows_of_lane)(int64_t lane, int64_t n) {
+  return (n - lane + GPURED__LANES - 1) / GPURED__LANES;
+}
+
+/* Up to 64 rows of a block into acc[lane][column]. */
 GPURED__INLINE void GPURED__N(join_streams)(int kernel, int ask, int start, GPURED__T *acc,
                                             const GPURED__T *x, int64_t stride, const GPURED__T *w,
                                             int64_t n, int64_t columns) {
-  const int64_t step = GPURED__LANES * stride;
-  int64_t l, k;
-  for (l = 0; l < GPURED__LANES && l < n; ++l, acc += columns, x += stride, ++w) {
-    if (n == 4 * GPURED__LANES) {
-      GPURED__N(join_rows)(kernel, 4, ask, start, acc, x, step, w, columns);
-      continue;
-    }
-    for (k = 0; l + k * GPURED__LANES < n; ++k) GPURED__N(join_rows)
-    (kernel, 1, 0, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
-  }
+  int64_t l;
+  for (l = 0; l < GPURED__LANES && l < n; ++l) GPURED__N(join_lane)
+  (kernel, ask, 0, start, acc + l * columns, x + l * stride, GPURED__LANES * stride, w + l,
+   GPURED__N(rows_of_lane)(l, n), columns);
 }
 
-GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *a, const GPURED__T *b,
-                                              int64_t n) {
+/* to = a combined with b, which may lie there. */
+GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *to, const GPURED__T *a,
+                                              const GPURED__T *b, int64_t n) {
   const int64_t whole = n - n % GPURED__W;
   int64_t i;
   for (i = 0; i < whole; i += GPURED__W) GPURED__N(store)
-  (a + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
-  for (i = whole; i < n; ++i) a[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
+  (to + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
+  for (i = whole; i < n; ++i) to[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
 }
 
 /* Where the lanes of the next block grow: slot 0, or the spare one while slot 0 is taken. */
 GPURED__INLINE GPURED__T *GPURED__N(columns_block)(const gpured__strip *st) {
   GPURED__T *slots = (GPURED__T *)st->slots;
-  return st->count & 1 ? slots + st->levels * GPURED__LANES * st->columns : slots;
+  return st->count & 1 ? slots + st->levels * st->lanes * st->columns : slots;
 }
 
-/* Puts the block into the tree of section 9: slot l holds the lanes of a subtree of 2^l blocks. */
+/* Puts the block into the tree of section 9: slot l holds the lanes of a subtree of 2^l blocks. The
+ * last combination goes right to the slot that is free. */
 GPURED__INLINE void GPURED__N(columns_push)(int kernel, gpured__strip *st) {
-  const int64_t lanes = GPURED__LANES * st->columns;
-  GPURED__T *slot = (GPURED__T *)st->slots, *block = GPURED__N(columns_block)(st);
+  const int64_t lanes = st->lanes * st->columns;
+  GPURED__T *slot = (GPURED__T *)st->slots, *block = GPURED__N(columns_block)(st), *to;
   int64_t carry = st->count++;
   st->rows = 0;
-  if (!(carry & 1)) return;
-  for (; carry & 1; carry >>= 1, slot += lanes) {
-    GPURED__N(combine_arrays)(kernel, slot, block, lanes);
-    block = slot;
+  for (; carry & 1; carry >>= 1, slot += lanes, block = to) {
+    to = carry & 2 ? slot : slot + lanes;
+    GPURED__N(combine_arrays)(kernel, to, slot, block, lanes);
   }
-  memcpy(slot, block, (size_t)lanes * sizeof *slot);
 }
 
-/* n rows that begin where the last ones ended. */
+/* Where the lanes of all blocks are, after what is left of the tree has been combined, from the
+ * latest subtree to the earliest. */
+GPURED__INLINE GPURED__T *GPURED__N(columns_rest)(int kernel, const gpured__strip *st) {
+  const int64_t lanes = st->lanes * st->columns;
+  GPURED__T *slot = (GPURED__T *)st->slots, *have = NULL;
+  int l;
+  for (l = 0; l < st->levels && st->count >> l; ++l, slot += lanes) {
+    if (!(st->count >> l & 1)) continue;
+    if (have) GPURED__N(combine_arrays)(kernel, slot, slot, have, lanes);
+    have = slot;
+  }
+  return have;
+}
+
+/*
+ * n rows, whole blocks but for the last one, into acc[lane][column]: a lane of all of them, then the
+ * next, so that the tree of a lane stays in the first cache. `slots` has room for that.
+ */
+GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED__T *slots,
+                                          GPURED__T *acc, const GPURED__T *x, int64_t stride,
+                                          const GPURED__T *w, int64_t n, int64_t columns) {
+  gpured__strip lane = gpured__strip_begin(slots, columns, gpured__gemm_levels(n));
+  int64_t l, r;
+  lane.lanes = 1;
+  for (l = 0; l < GPURED__LANES; ++l, acc += columns) {
+    lane.count = 0;
+    for (r = 0; r < n; r += GPURED__BLOCK) {
+      GPURED__N(join_lane)
+      (kernel, ask, whole, 1, GPURED__N(columns_block)(&lane), x + (r + l) * stride,
+       GPURED__LANES * stride, w + r + l,
+       GPURED__N(rows_of_lane)(l, gpured__min_i64(GPURED__BLOCK, n - r)), columns);
+      GPURED__N(columns_push)(kernel, &lane);
+    }
+    memcpy(acc, GPURED__N(columns_rest)(kernel, &lane), (size_t)columns * sizeof *acc);
+  }
+}
+
+/*
+ * n rows that begin where the last ones ended; if they are more than a block, they are all there
+ * are. Where these are long, what is pushed are subtrees of LANE_ROWS rows and not blocks: the slot
+ * of the highest level is free for the trees of their lanes. Far away, where not on Intel's
+ * processors, it pays to read four rows at a time and to ask for what lies ahead.
+ */
 GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, const GPURED__T *x,
                                               int64_t stride, const GPURED__T *w, int64_t n) {
   const int64_t columns = st->columns, step = GPURED__LANES * columns;
+  const int by_lane = n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
   const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
-  const int ask = GPURED__ASKS && n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE;
+  const int far = n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE && !gpured__on_intel();
+  const int ask = GPURED__ASKS && far;
   GPURED__T *acc;
   int64_t len;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
     acc = GPURED__N(columns_block)(st);
-    len = gpured__min_i64(n, touching ? GPURED__BLOCK - st->rows : 4 * GPURED__LANES);
-    if (touching && len >= GPURED__LANES) {
+    len = gpured__min_i64(n, by_lane    ? GPURED__LANE_ROWS
+                             : touching ? GPURED__BLOCK - st->rows
+                                        : 4 * GPURED__LANES);
+    if (by_lane) {
+      GPURED__N(join_lanes)
+      (kernel, ask, !far, (GPURED__T *)st->slots + (st->levels - 1) * step, acc, x, stride, w, len,
+       columns);
+    } else if (touching && len >= GPURED__LANES) {
       len -= len % GPURED__LANES;
       GPURED__N(join_touching)(kernel, st->rows == 0, acc, x, step, len / GPURED__LANES);
     } else {
       GPURED__N(join_streams)(kernel, ask, st->rows == 0, acc, x, stride, w, len, columns);
     }
     st->rows += len;
-    if (st->rows == GPURED__BLOCK) GPURED__N(columns_push)(kernel, st);
+    if (by_lane || st->rows == GPURED__BLOCK) GPURED__N(columns_push)(kernel, st);
   }
 }
 
@@ -3822,37 +3912,58 @@ GPURED__FUNC void GPURED__N(columns)(int kernel, gpured__strip *st, const void *
   GPURED__WITH_KERNEL(kernel, GPURED__N(columns_inline), st, x, stride, w, n)
 }
 
-/* Combines what is left of the tree, from the latest subtree to the earliest, into slot 0: lanes of
- * the columns. */
+/* Puts the lanes of the columns into slot 0. */
 GPURED__FUNC void GPURED__N(columns_close)(int kernel, gpured__strip *st) {
   const int64_t lanes = GPURED__LANES * st->columns;
   const GPURED__T none = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
-  GPURED__T *slots = (GPURED__T *)st->slots, *have = NULL;
+  GPURED__T *have;
   int64_t i;
-  int l;
   if (st->rows > 0) {
     for (i = st->rows * st->columns; i < lanes; ++i) GPURED__N(columns_block)(st)[i] = none;
     GPURED__N(columns_push)(kernel, st);
   }
-  for (l = 0; l < st->levels && st->count >> l; ++l) {
-    if (!(st->count >> l & 1)) continue;
-    if (have) GPURED__N(combine_arrays)(kernel, slots + l * lanes, have, lanes);
-    have = slots + l * lanes;
-  }
-  if (have != slots) memcpy(slots, have, (size_t)lanes * sizeof *slots);
+  have = GPURED__N(columns_rest)(kernel, st);
+  if (have != st->slots) memcpy(st->slots, have, (size_t)lanes * sizeof *have);
 }
 
-/* a = a combined with b, lanes of two subtrees; the fold of the lanes of each column into a[0 ..
- * columns). */
+/* a = a combined with b, lanes of two subtrees. */
 GPURED__FUNC void GPURED__N(columns_join)(int kernel, void *a, const void *b, int64_t n) {
-  GPURED__N(combine_arrays)(kernel, (GPURED__T *)a, (const GPURED__T *)b, n);
+  GPURED__T *to = (GPURED__T *)a;
+  GPURED__N(combine_arrays)(kernel, to, to, (const GPURED__T *)b, n);
+}
+
+/* The fold of the lanes of each column into a[0 .. columns). */
+GPURED__INLINE void GPURED__N(fold_columns)(int kernel, GPURED__T *a, int64_t columns) {
+  GPURED__V v[GPURED__LANES];
+  int64_t c;
+  int l, h;
+  for (c = 0; c + GPURED__W <= columns; c += GPURED__W) {
+    GPURED__UNROLL
+    for (l = 0; l < GPURED__LANES; ++l) v[l] = GPURED__N(load)(a + l * columns + c);
+    GPURED__UNROLL
+    for (h = GPURED__LANES / 2; h > 0; h /= 2) {
+      GPURED__UNROLL
+      for (l = 0; l < h; ++l) v[l] = GPURED__N(combine)(kernel, v[l], v[l + h]);
+    }
+    GPURED__N(store)(a + c, v[0]);
+  }
+  for (; c < columns; ++c)
+    for (h = GPURED__LANES / 2; h > 0; h /= 2)
+      for (l = 0; l < h; ++l)
+        a[l * columns + c] =
+            GPURED__N(combine_one)(kernel, a[l * columns + c], a[(l + h) * columns + c]);
 }
 
 GPURED__FUNC void GPURED__N(columns_fold)(int kernel, void *data, int64_t columns) {
   GPURED__T *a = (GPURED__T *)data;
-  int h;
-  for (h = GPURED__LANES / 2; h > 0; h /= 2)
-    GPURED__N(combine_arrays)(kernel, a, a + h * columns, h * columns);
+  switch (kernel) {
+    GPURED__CASE(GPURED__MUL, GPURED__N(fold_columns), a, columns);
+    GPURED__CASE(GPURED__MIN, GPURED__N(fold_columns), a, columns);
+    GPURED__CASE(GPURED__MAX, GPURED__N(fold_columns), a, columns);
+    GPURED__CASE(GPURED__MAX_ABS, GPURED__N(fold_columns), a, columns);
+    default:
+      GPURED__N(fold_columns)(GPURED__ADD, a, columns);
+  }
 }
 
 /* mean and norm2 of folded sums, in place. */
@@ -5810,8 +5921,8 @@ GPURED__INLINE void GPURED__N(join_args)(int kernel, GPURED__T *first, const GPU
  */
 GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *more, int64_t blocks,
                                        int64_t n, void *slots, int64_t *index) {
-  GPURED__T *first = (GPURED__T *)data, *second = (GPURED__T *)more;
-  gpured__strip st;
+  GPURED__T *first = (GPURED__T *)data, *second = (GPURED__T *)more, *to;
+  gpured__strip st = gpured__strip_begin(slots, GPURED__NR, gpured__gemm_levels(blocks));
   int64_t b, step;
   if (kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX) {
     GPURED__N(join_args)(kernel, first, second, blocks, index);
@@ -5828,10 +5939,12 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
     return;
   }
 #endif
-  (void)b, (void)step, (void)second;
+  (void)b, (void)step, (void)second, (void)to;
   if (kernel == GPURED__MIN || kernel == GPURED__MAX) {
-    for (b = GPURED__GEMM_BLOCK; b < blocks; ++b) GPURED__N(combine_arrays)
-    (kernel, first + b % GPURED__GEMM_BLOCK * GPURED__NR, first + b * GPURED__NR, GPURED__NR);
+    for (b = GPURED__GEMM_BLOCK; b < blocks; ++b) {
+      to = first + b % GPURED__GEMM_BLOCK * GPURED__NR;
+      GPURED__N(combine_arrays)(kernel, to, to, first + b * GPURED__NR, GPURED__NR);
+    }
     blocks = gpured__min_i64(blocks, GPURED__GEMM_BLOCK);
     GPURED__N(gemm_columns)(kernel, GPURED__PLAIN, first, blocks, first, second);
     return;
@@ -5840,10 +5953,6 @@ GPURED__FUNC void GPURED__N(gemm_join)(int op, int kernel, void *data, void *mor
     GPURED__N(finish)(op, first, GPURED__NR, n);
     return;
   }
-  st.slots = slots;
-  st.columns = GPURED__NR;
-  st.count = st.rows = 0;
-  st.levels = gpured__gemm_levels(blocks);
   GPURED__N(columns)(kernel, &st, first, GPURED__NR, NULL, blocks);
   GPURED__N(columns_close)(kernel, &st);
   GPURED__N(columns_fold)(kernel, slots, GPURED__NR);
@@ -5942,14 +6051,8 @@ GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const G
                                            int64_t stride, const GPURED__T *w, int64_t n,
                                            int64_t columns) {
   const int64_t pitch = gpured__ceil_div(columns, GPURED__W) * GPURED__W;
-  GPURED__V v[GPURED__LANES];
-  gpured__strip st;
-  int64_t len, c;
-  int l, h;
-  st.slots = slots;
-  st.columns = pitch;
-  st.count = st.rows = 0;
-  st.levels = gpured__gemm_levels(n);
+  gpured__strip st = gpured__strip_begin(slots, pitch, gpured__gemm_levels(n));
+  int64_t len;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
     len = gpured__min_i64(n, GPURED__BLOCK);
     GPURED__N(lanes_of_block)
@@ -5957,16 +6060,7 @@ GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const G
     GPURED__N(columns_push)(GPURED__ADD, &st);
   }
   GPURED__N(columns_close)(GPURED__ADD, &st);
-  for (c = 0; c < pitch; c += GPURED__W) {
-    GPURED__UNROLL
-    for (l = 0; l < GPURED__LANES; ++l) v[l] = GPURED__N(load)(slots + l * pitch + c);
-    GPURED__UNROLL
-    for (h = GPURED__LANES / 2; h > 0; h /= 2) {
-      GPURED__UNROLL
-      for (l = 0; l < h; ++l) v[l] = v[l] + v[l + h];
-    }
-    GPURED__N(store)(slots + c, v[0]);
-  }
+  GPURED__N(fold_columns)(GPURED__ADD, slots, pitch);
 }
 
 /* The sum, or with weights the Dot, of n > 0 rows of columns that lie side by side, to the first
@@ -5974,8 +6068,13 @@ GPURED__INLINE void GPURED__N(sums_inline)(int kernel, GPURED__T *slots, const G
 GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const void *weight,
                                        int64_t n, int64_t columns, void *slots) {
   const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
+  gpured__strip st = gpured__strip_begin(slots, columns, gpured__gemm_levels(n));
   GPURED__T *out = (GPURED__T *)slots;
-  if (w)
+  if (n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW) {
+    GPURED__N(columns)(w ? GPURED__DOT : GPURED__ADD, &st, x, stride, w, n);
+    GPURED__N(columns_close)(GPURED__ADD, &st);
+    GPURED__N(columns_fold)(GPURED__ADD, slots, columns);
+  } else if (w)
     GPURED__N(sums_inline)(GPURED__DOT, out, x, stride, w, n, columns);
   else
     GPURED__N(sums_inline)(GPURED__ADD, out, x, stride, x, n, columns);
@@ -6537,16 +6636,6 @@ GPURED__FUNC int gpured__detect_level(void) {
   return 2;
 #elif GPURED__NEON
   return 1;
-#else
-  return 0;
-#endif
-}
-
-/* Does the hardware read too little ahead of a loop that stores past the caches? Intel's does, and
- * scans gain a third by asking; AMD's loses up to a quarter by that. */
-GPURED__FUNC int gpured__reads_late(void) {
-#if GPURED__X86
-  return __builtin_cpu_is("intel") != 0;
 #else
   return 0;
 #endif
@@ -7271,12 +7360,8 @@ GPURED__FUNC void gpured__columns_segment(const gpured__reduce_job *job, int64_t
       (gpured__offset(p->kept, p->kept_count, sequence, GPURED__IN) + start * stride) * size;
   const char *w = (const char *)p->weight;
   double rows[GPURED__CONVERTED / sizeof(double)];
-  gpured__strip st;
+  gpured__strip st = gpured__strip_begin(slots, count, job->levels);
   int64_t len, i;
-  st.slots = slots;
-  st.columns = count;
-  st.count = st.rows = 0;
-  st.levels = job->levels;
   if (w) w += (gpured__offset(p->kept, p->kept_count, sequence, GPURED__WEIGHT) + start) * ksize;
   if (gpured__is_native(p) && across == 1) {
     k->columns(p->kernel, &st, base, stride, w, end - start);
@@ -7951,8 +8036,7 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
   if (!job->direct || p->in == p->out || (uintptr_t)p->out % size != 0) return;
   if (bytes <= (double)GPURED__STREAM_BYTES || (strips && !gpured__scan_aligned(p))) return;
   job->how |= GPURED__SCAN_STREAM;
-  if (gpured__reads_late() &&
-      (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
+  if (gpured__on_intel() && (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
     job->how |= GPURED__SCAN_ASK;
   if (strips) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
 }
@@ -8216,7 +8300,7 @@ typedef struct gpured__gemm_layout {
  */
 enum { GPURED__PIECE_BYTES = 32 * 1024, GPURED__ROWS_BYTES = 256 * 1024 };
 enum { GPURED__RIGHT_BYTES = 64 * 1024, GPURED__GROUP = 32, GPURED__GROUP_BYTES = 4 * 1024 * 1024 };
-enum { GPURED__SHORT_BYTES = 4096 };       /* of a row that the short road takes at a time */
+enum { GPURED__SHORT_BYTES = 8192 };       /* of a row that the short road takes at a time */
 enum { GPURED__AHEAD_BYTES = 256 * 1024 }; /* of an item that is fetched before its turn */
 
 /* Reserves count elements of `size` bytes at the end; returns where, or records that it cannot be.
