@@ -543,6 +543,7 @@ static void test_sizes_long(gpured_backend backend) {
  * a lane go four at a time, and then one by one. */
 static void test_sizes_short_road(gpured_backend backend) {
   static const int64_t rows[] = {17, 63, 64, 65, 100, 129, 255, 256, 300};
+  static const int64_t large[][3] = {{270, 512, 521}, {2060, 9, 530}, {3, 515, 2310}};
   int i, axis;
   for (i = 0; i < COUNT(rows); ++i)
     for (axis = 0; axis < 2; ++axis) {
@@ -551,6 +552,17 @@ static void test_sizes_short_road(gpured_backend backend) {
       c.threads = 1; /* several would take narrower pieces */
       check(&c);
       c = plain(backend, GPURED_F64, GPURED_MEAN, axis, m, n, 300);
+      c.threads = 1;
+      check(&c);
+    }
+  for (i = 0; i < COUNT(large); ++i)
+    for (axis = 0; axis < 2; ++axis) { /* long rows, a lane after the other */
+      gemm_case c = plain(backend, GPURED_F32, GPURED_SUM, axis, large[i][axis], large[i][1 - axis],
+                          large[i][2]);
+      c.threads = 1;
+      check(&c);
+      c = plain(backend, GPURED_F64, GPURED_MEAN, axis, large[i][axis], large[i][1 - axis],
+                large[i][2]);
       c.threads = 1;
       check(&c);
     }

@@ -289,6 +289,42 @@ static void test_towers(gpured_backend backend) {
   box_free(&in);
 }
 
+/* Columns whose rows are long, so that a lane goes through many blocks before the next one: subtrees
+ * of 2048 rows, blocks and lanes that are not full, rows with gaps between them. */
+static void test_long_columns(gpured_backend backend) {
+  static const int64_t heights[] = {257, 272, 513, 1792, 2049, 4103};
+  static const int64_t widths[] = {256, 511, 512, 530};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
+  const int64_t wide[2] = {4700, 2050};
+  reduce_case c = {backend, 0, NULL, 1, 0, 0, 0, 1, 0, LAYOUT_C, 0};
+  int i, j, k, m, t = 0;
+  box in;
+  for (i = 0; i < COUNT(widths); ++i)
+    for (j = 0; j < COUNT(heights); ++j)
+      for (k = 0; k < COUNT(dtypes); ++k, ++t) {
+        const int64_t shape[2] = {heights[j], widths[i]};
+        if (heights[j] > 600 && (t + i) % 3) continue;
+        in = box_filled(dtypes[k], 2, shape, t % 5 ? LAYOUT_C : LAYOUT_PAD,
+                        t % 2 ? OR_WIDE : OR_SPECIAL, (uint64_t)t);
+        c.in = &in.t;
+        c.threads = 1 + t % 2;
+        for (m = t % 4; m<COUNT(all_ops); m += heights[j]> 600 ? 8 : 4) {
+          c.op = all_ops[m];
+          check(&c);
+        }
+        box_free(&in);
+      }
+  in = box_filled(GPURED_F32, 2, wide, LAYOUT_C, OR_UNIFORM, 6); /* more than 16 MiB */
+  c.in = &in.t;
+  for (c.threads = 1; c.threads <= 3; ++c.threads) {
+    c.op = GPURED_SUM;
+    check(&c);
+    c.op = GPURED_MIN;
+    check(&c);
+  }
+  box_free(&in);
+}
+
 /* What is converted or turned on its way: columns of an axis in the middle and short rows, of every
  * type, around the sizes of blocks, units and tasks. */
 static void test_tiles(gpured_backend backend) {
@@ -693,6 +729,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
                                   {"reduce_towers", test_towers, 0},
+                                  {"reduce_long_columns", test_long_columns, 0},
                                   {"reduce_tiles", test_tiles, 0},
                                   {"reduce_one_element", test_one_element, 0},
                                   {"reduce_bytes", test_bytes, 0},
