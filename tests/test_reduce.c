@@ -303,12 +303,13 @@ static void test_long_columns(gpured_backend backend) {
     for (j = 0; j < COUNT(heights); ++j)
       for (k = 0; k < COUNT(dtypes); ++k, ++t) {
         const int64_t shape[2] = {heights[j], widths[i]};
+        const int each = heights[j] > 600 ? 8 : 4;
         if (heights[j] > 600 && (t + i) % 3) continue;
         in = box_filled(dtypes[k], 2, shape, t % 5 ? LAYOUT_C : LAYOUT_PAD,
                         t % 2 ? OR_WIDE : OR_SPECIAL, (uint64_t)t);
         c.in = &in.t;
         c.threads = 1 + t % 2;
-        for (m = t % 4; m<COUNT(all_ops); m += heights[j]> 600 ? 8 : 4) {
+        for (m = t % each; m < COUNT(all_ops); m += each) {
           c.op = all_ops[m];
           check(&c);
         }
