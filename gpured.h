@@ -1738,6 +1738,8 @@ enum { GPURED__DEPTH = 57 };
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };
+/* Up to so many bytes a sequence alone is taken to be in the first cache. */
+enum { GPURED__NEAR = 32 * 1024 };
 /* Rows that are far apart are asked for so many before their turn. */
 enum { GPURED__ROWS_AHEAD = 16 };
 /* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at once. */
@@ -1895,7 +1897,7 @@ typedef struct gpured__kernels {
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
-  void (*flat)(int kernel, const void *x, int64_t n, void *out);
+  void (*flat)(int kernel, const void *x, int64_t n, int near, void *out);
   void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, int ask,
                void *out);
   void (*few)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *out);
@@ -2961,12 +2963,13 @@ GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPU
   }
 }
 
-/* The tree over the next two blocks, into acc[0]. Side by side, one does not wait for the other. */
-GPURED__INLINE void GPURED__N(two_blocks)(int kernel, GPURED__V acc[][GPURED__NV],
-                                          const GPURED__T *x, const GPURED__T *w) {
-  int r, b, row;
+/* The tree over the next `count` blocks, 2, 4 or 8, into acc[0]. Side by side, one does not wait for
+ * the other. */
+GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, int count, GPURED__V acc[][GPURED__NV],
+                                             const GPURED__T *x, const GPURED__T *w) {
+  int r, b, h, row;
   GPURED__UNROLL
-  for (b = 0; b < 2; ++b) {
+  for (b = 0; b < count; ++b) {
     const int at = b * GPURED__BLOCK, next = at + GPURED__LANES;
     GPURED__N(first_row)(kernel, acc[b], x + at, w + at);
     GPURED__N(next_row)(kernel, acc[b], x + next, w + next);
@@ -2974,11 +2977,16 @@ GPURED__INLINE void GPURED__N(two_blocks)(int kernel, GPURED__V acc[][GPURED__NV
   for (r = 2 * GPURED__LANES; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
     GPURED__UNROLL
     for (row = r; row < r + 2 * GPURED__LANES; row += GPURED__LANES) {
-      GPURED__N(next_row)(kernel, acc[0], x + row, w + row);
-      GPURED__N(next_row)(kernel, acc[1], x + row + GPURED__BLOCK, w + row + GPURED__BLOCK);
+      GPURED__UNROLL
+      for (b = 0; b < count; ++b) GPURED__N(next_row)
+      (kernel, acc[b], x + row + b * GPURED__BLOCK, w + row + b * GPURED__BLOCK);
     }
   }
-  GPURED__N(combine_rows)(kernel, acc[0], acc[1]);
+  GPURED__UNROLL
+  for (h = 1; h < count; h *= 2) {
+    GPURED__UNROLL
+    for (b = 0; b < count; b += 2 * h) GPURED__N(combine_rows)(kernel, acc[b], acc[b + h]);
+  }
 }
 
 #if GPURED__FLOAT
@@ -4193,7 +4201,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
   for (; n > 0; n -= len, x += len, w += len) {
 #if GPURED__NV <= 4
     if (n >= 2 * GPURED__BLOCK && !(count & 1)) {
-      GPURED__N(two_blocks)(kernel, acc, x, w);
+      GPURED__N(blocks_beside)(kernel, 2, acc, x, w);
       GPURED__N(push_lanes)(kernel, st->stack + 1, count / 2, acc[0]);
       len = 2 * GPURED__BLOCK;
       count += 2;
@@ -4521,25 +4529,54 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
 #define GPURED__FEED_NARROW NULL
 #endif
 
-/* Reduce of n contiguous elements to one number, in one call. */
-GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n,
+#if GPURED__NV <= 2
+/*
+ * Sums of what lies in the first cache, as many blocks side by side as make eight chains: units that
+ * multiply and add take a step each half a cycle, and four until it can be used. Farther away the
+ * hardware does not read ahead of so many. Returns how many elements were taken.
+ */
+GPURED__INLINE int64_t GPURED__N(feed_near)(int kernel, gpured__state *st, const GPURED__T *x,
+                                            int64_t n) {
+  enum { BESIDE = 8 / GPURED__NV, LEVEL = GPURED__NV == 1 ? 3 : 2 };
+  GPURED__V acc[BESIDE][GPURED__NV];
+  int64_t done = 0;
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) return 0;
+  for (; n - done >= BESIDE * GPURED__BLOCK; done += BESIDE * GPURED__BLOCK) {
+    GPURED__N(blocks_beside)(kernel, BESIDE, acc, x + done, x + done);
+    GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count / BESIDE, acc[0]);
+    st->count += BESIDE;
+  }
+  return done;
+}
+#endif
+
+/* Reduce of n contiguous elements to one number, in one call. near: are they in the first cache? */
+GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n, int near,
                                            GPURED__T *out) {
   gpured__state st;
   GPURED__V acc[GPURED__NV];
   GPURED__T y[GPURED__W];
+  int64_t done = 0;
   if (n <= GPURED__BLOCK) {
     GPURED__N(block)(kernel, acc, x, x, n, 0);
   } else {
     st.count = 0;
-    GPURED__N(feed)(kernel, &st, x, x, n, 0);
+#if GPURED__NV <= 2
+    if (near) done = GPURED__N(feed_near)(kernel, &st, x, n);
+#endif
+    if (done < n) GPURED__N(feed)(kernel, &st, x + done, x + done, n - done, 0);
     GPURED__N(close_lanes)(kernel, &st, acc);
   }
   GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
   *out = y[0];
+  (void)near;
 }
 
-GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, void *out){
-    GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, (GPURED__T *)out)}
+GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int near, void *out) {
+  near = near && n * GPURED__ESIZE <= GPURED__NEAR;
+  GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, near,
+                      (GPURED__T *)out)
+}
 
 /* Rows of any length; the longer ones each on their own. */
 GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
@@ -4553,7 +4590,7 @@ GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int
   }
 #endif
   if (n > GPURED__BLOCK) {
-    for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, y++);
+    for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, 0, y++);
     return;
   }
   GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, ask, y)
@@ -7515,7 +7552,7 @@ GPURED__INLINE int gpured__small_inline(int op, int32_t dtype, const void *x, in
   else if (axis == 1)
     k->rows(kernel, x, cols, rows, cols, 0, out);
   else
-    k->flat(kernel, x, rows * cols, out);
+    k->flat(kernel, x, rows * cols, 1, out);
   if (op == GPURED_MEAN || op == GPURED_NORM2)
     k->finish(op, out, kept, axis == 0 ? rows : axis == 1 ? cols : rows * cols);
   gpured__mode_leave(mode);
