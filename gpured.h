@@ -3896,7 +3896,7 @@ GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, con
   int64_t len;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
     acc = GPURED__N(columns_block)(st);
-    len = gpured__min_i64(n, by_lane    ? GPURED__LANE_ROWS
+    len = gpured__min_i64(n, by_lane    ? (int64_t)GPURED__LANE_ROWS
                              : touching ? GPURED__BLOCK - st->rows
                                         : 4 * GPURED__LANES);
     if (by_lane) {
