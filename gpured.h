@@ -1739,7 +1739,7 @@ enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };
 /* Up to so many bytes a sequence alone is taken to be in the first cache. */
-enum { GPURED__NEAR = 32 * 1024 };
+enum { GPURED__CACHED = 32 * 1024 };
 /* Rows that are far apart are asked for so many before their turn. */
 enum { GPURED__ROWS_AHEAD = 16 };
 /* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at once. */
@@ -1889,6 +1889,11 @@ GPURED__INLINE gpured__strip gpured__strip_begin(void *slots, int64_t columns, i
   return st;
 }
 
+/* Rows of lane `lane` among n rows that begin with lane 0. */
+GPURED__INLINE int64_t gpured__rows_of_lane(int64_t lane, int64_t n) {
+  return (n - lane + GPURED__LANES - 1) / GPURED__LANES;
+}
+
 typedef struct gpured__kernels {
   void (*feed)(int kernel, gpured__state *st, const void *x, const void *w, int64_t n,
                int64_t index);
@@ -1897,7 +1902,7 @@ typedef struct gpured__kernels {
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
-  void (*flat)(int kernel, const void *x, int64_t n, int near, void *out);
+  void (*flat)(int kernel, const void *x, int64_t n, int cached, void *out);
   void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, int ask,
                void *out);
   void (*few)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *out);
@@ -2963,13 +2968,12 @@ GPURED__INLINE void GPURED__N(whole_block)(int kernel, GPURED__V *acc, const GPU
   }
 }
 
-/* The tree over the next `count` blocks, 2, 4 or 8, into acc[0]. Side by side, one does not wait for
- * the other. */
-GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, int count, GPURED__V acc[][GPURED__NV],
-                                             const GPURED__T *x, const GPURED__T *w) {
-  int r, b, h, row;
+/* The tree over the next two blocks, into acc[0]. Side by side, one does not wait for the other. */
+GPURED__INLINE void GPURED__N(two_blocks)(int kernel, GPURED__V acc[][GPURED__NV],
+                                          const GPURED__T *x, const GPURED__T *w) {
+  int r, b, row;
   GPURED__UNROLL
-  for (b = 0; b < count; ++b) {
+  for (b = 0; b < 2; ++b) {
     const int at = b * GPURED__BLOCK, next = at + GPURED__LANES;
     GPURED__N(first_row)(kernel, acc[b], x + at, w + at);
     GPURED__N(next_row)(kernel, acc[b], x + next, w + next);
@@ -2977,17 +2981,47 @@ GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, int count, GPURED__V ac
   for (r = 2 * GPURED__LANES; r < GPURED__BLOCK; r += 2 * GPURED__LANES) {
     GPURED__UNROLL
     for (row = r; row < r + 2 * GPURED__LANES; row += GPURED__LANES) {
-      GPURED__UNROLL
-      for (b = 0; b < count; ++b) GPURED__N(next_row)
-      (kernel, acc[b], x + row + b * GPURED__BLOCK, w + row + b * GPURED__BLOCK);
+      GPURED__N(next_row)(kernel, acc[0], x + row, w + row);
+      GPURED__N(next_row)(kernel, acc[1], x + row + GPURED__BLOCK, w + row + GPURED__BLOCK);
     }
   }
+  GPURED__N(combine_rows)(kernel, acc[0], acc[1]);
+}
+
+#if GPURED__NV <= 2
+enum { GPURED__N(BESIDE) = 8 / GPURED__NV }; /* blocks that make eight chains */
+
+/* A row of each of the next BESIDE blocks. */
+GPURED__INLINE void GPURED__N(row_beside)(int kernel, GPURED__V acc[][GPURED__NV],
+                                          const GPURED__T *x) {
+  int b;
   GPURED__UNROLL
-  for (h = 1; h < count; h *= 2) {
+  for (b = 0; b < GPURED__N(BESIDE); ++b)
+    GPURED__N(next_row)(kernel, acc[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK);
+}
+
+/* The tree over the next BESIDE blocks, into acc[0]: two of them leave units idle that begin two
+ * steps in a cycle and need four for each. */
+GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, GPURED__V acc[][GPURED__NV],
+                                             const GPURED__T *x) {
+  const int row = GPURED__LANES;
+  int r, b, h;
+  GPURED__UNROLL
+  for (b = 0; b < GPURED__N(BESIDE); ++b)
+    GPURED__N(first_row)(kernel, acc[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK);
+  GPURED__N(row_beside)(kernel, acc, x + row);
+  for (r = 2 * row; r < GPURED__BLOCK; r += 2 * row) {
+    GPURED__N(row_beside)(kernel, acc, x + r);
+    GPURED__N(row_beside)(kernel, acc, x + r + row);
+  }
+  GPURED__UNROLL
+  for (h = 1; h < GPURED__N(BESIDE); h *= 2) {
     GPURED__UNROLL
-    for (b = 0; b < count; b += 2 * h) GPURED__N(combine_rows)(kernel, acc[b], acc[b + h]);
+    for (b = 0; b < GPURED__N(BESIDE); b += 2 * h)
+      GPURED__N(combine_rows)(kernel, acc[b], acc[b + h]);
   }
 }
+#endif
 
 #if GPURED__FLOAT
 /* The hardware's step for a minimum or a maximum. */
@@ -3659,7 +3693,7 @@ GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int sta
                                          int64_t columns) {
   const GPURED__V none =
       GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
-  GPURED__V wv[GPURED__LANES], v, xv;
+  GPURED__V wv[GPURED__SPARING ? 4 : GPURED__LANES], v, xv;
   int64_t c;
   int k, part;
   for (k = 0; k < count; ++k)
@@ -3786,7 +3820,7 @@ GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int sta
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
                                          int64_t count, int64_t columns) {
   int64_t k = 0, c;
-  if (whole && start && count == GPURED__LANES) {
+  if (!GPURED__SPARING && whole && start && count == GPURED__LANES) {
     GPURED__N(join_rows)(kernel, GPURED__LANES, 0, 1, acc, x, step, w, columns);
     return;
   }
@@ -3798,11 +3832,6 @@ GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int sta
     acc[c] = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
 }
 
-/* Rows of lane `lane` among n rows that begin with lane 0. */
-GPURED__INLINE int64_t GPURED__N(rows_of_lane)(int64_t lane, int64_t n) {
-  return (n - lane + GPURED__LANES - 1) / GPURED__LANES;
-}
-
 /* Up to 64 rows of a block into acc[lane][column]. */
 GPURED__INLINE void GPURED__N(join_streams)(int kernel, int ask, int start, GPURED__T *acc,
                                             const GPURED__T *x, int64_t stride, const GPURED__T *w,
@@ -3810,7 +3839,7 @@ GPURED__INLINE void GPURED__N(join_streams)(int kernel, int ask, int start, GPUR
   int64_t l;
   for (l = 0; l < GPURED__LANES && l < n; ++l) GPURED__N(join_lane)
   (kernel, ask, 0, start, acc + l * columns, x + l * stride, GPURED__LANES * stride, w + l,
-   GPURED__N(rows_of_lane)(l, n), columns);
+   gpured__rows_of_lane(l, n), columns);
 }
 
 /* to = a combined with b, which may lie there. */
@@ -3856,6 +3885,12 @@ GPURED__INLINE GPURED__T *GPURED__N(columns_rest)(int kernel, const gpured__stri
   return have;
 }
 
+/* Do n rows go by lane? Not where operations share kernels: what these do for a row costs more than
+ * its way to the caches. */
+GPURED__INLINE int GPURED__N(goes_by_lane)(int64_t n, int64_t columns) {
+  return !GPURED__SPARING && n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
+}
+
 /*
  * n rows, whole blocks but for the last one, into acc[lane][column]: a lane of all of them, then the
  * next, so that the tree of a lane stays in the first cache. `slots` has room for that.
@@ -3872,7 +3907,7 @@ GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED
       GPURED__N(join_lane)
       (kernel, ask, whole, 1, GPURED__N(columns_block)(&lane), x + (r + l) * stride,
        GPURED__LANES * stride, w + r + l,
-       GPURED__N(rows_of_lane)(l, gpured__min_i64(GPURED__BLOCK, n - r)), columns);
+       gpured__rows_of_lane(l, gpured__min_i64(GPURED__BLOCK, n - r)), columns);
       GPURED__N(columns_push)(kernel, &lane);
     }
     memcpy(acc, GPURED__N(columns_rest)(kernel, &lane), (size_t)columns * sizeof *acc);
@@ -3888,10 +3923,10 @@ GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED
 GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, const GPURED__T *x,
                                               int64_t stride, const GPURED__T *w, int64_t n) {
   const int64_t columns = st->columns, step = GPURED__LANES * columns;
-  const int by_lane = n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
+  const int by_lane = GPURED__N(goes_by_lane)(n, columns);
   const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
-  const int far = n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE && !gpured__on_intel();
-  const int ask = GPURED__ASKS && far;
+  const int remote = n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE && !gpured__on_intel();
+  const int ask = GPURED__ASKS && remote;
   GPURED__T *acc;
   int64_t len;
   for (; n > 0; n -= len, x += len * stride, w += kernel == GPURED__DOT ? len : 0) {
@@ -3901,8 +3936,8 @@ GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, con
                                         : 4 * GPURED__LANES);
     if (by_lane) {
       GPURED__N(join_lanes)
-      (kernel, ask, !far, (GPURED__T *)st->slots + (st->levels - 1) * step, acc, x, stride, w, len,
-       columns);
+      (kernel, ask, !remote, (GPURED__T *)st->slots + (st->levels - 1) * step, acc, x, stride, w,
+       len, columns);
     } else if (touching && len >= GPURED__LANES) {
       len -= len % GPURED__LANES;
       GPURED__N(join_touching)(kernel, st->rows == 0, acc, x, step, len / GPURED__LANES);
@@ -4201,7 +4236,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
   for (; n > 0; n -= len, x += len, w += len) {
 #if GPURED__NV <= 4
     if (n >= 2 * GPURED__BLOCK && !(count & 1)) {
-      GPURED__N(blocks_beside)(kernel, 2, acc, x, w);
+      GPURED__N(two_blocks)(kernel, acc, x, w);
       GPURED__N(push_lanes)(kernel, st->stack + 1, count / 2, acc[0]);
       len = 2 * GPURED__BLOCK;
       count += 2;
@@ -4531,50 +4566,56 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
 
 #if GPURED__NV <= 2
 /*
- * Sums of what lies in the first cache, as many blocks side by side as make eight chains: units that
- * multiply and add take a step each half a cycle, and four until it can be used. Farther away the
- * hardware does not read ahead of so many. Returns how many elements were taken.
+ * Sums of what lies in the first cache; farther away the hardware does not read ahead of so many
+ * blocks. What is no whole number of them is left.
  */
-GPURED__INLINE int64_t GPURED__N(feed_near)(int kernel, gpured__state *st, const GPURED__T *x,
-                                            int64_t n) {
-  enum { BESIDE = 8 / GPURED__NV, LEVEL = GPURED__NV == 1 ? 3 : 2 };
-  GPURED__V acc[BESIDE][GPURED__NV];
-  int64_t done = 0;
-  if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) return 0;
-  for (; n - done >= BESIDE * GPURED__BLOCK; done += BESIDE * GPURED__BLOCK) {
-    GPURED__N(blocks_beside)(kernel, BESIDE, acc, x + done, x + done);
-    GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count / BESIDE, acc[0]);
-    st->count += BESIDE;
+GPURED__INLINE void GPURED__N(cached_inline)(int kernel, gpured__state *st, const GPURED__T *x,
+                                             int64_t n) {
+  enum { LEVEL = GPURED__NV == 1 ? 3 : 2 }; /* of a subtree of so many blocks */
+  const int64_t step = GPURED__N(BESIDE) * GPURED__BLOCK;
+  GPURED__V acc[GPURED__N(BESIDE)][GPURED__NV];
+  for (; n >= step; n -= step, x += step, st->count += GPURED__N(BESIDE)) {
+    GPURED__N(blocks_beside)(kernel, acc, x);
+    GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count / GPURED__N(BESIDE), acc[0]);
   }
-  return done;
+}
+
+/* Not inlined, so that shorter sequences do not save its registers. */
+GPURED__FUNC void GPURED__N(feed_cached)(int kernel, gpured__state *st, const GPURED__T *x,
+                                         int64_t n) {
+  GPURED__WITH_KERNEL(kernel, GPURED__N(cached_inline), st, x, n)
 }
 #endif
 
-/* Reduce of n contiguous elements to one number, in one call. near: are they in the first cache? */
-GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n, int near,
+/* Reduce of n contiguous elements to one number, in one call. cached: do they lie in the first
+ * cache? */
+GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n, int cached,
                                            GPURED__T *out) {
   gpured__state st;
   GPURED__V acc[GPURED__NV];
   GPURED__T y[GPURED__W];
-  int64_t done = 0;
+  int64_t done;
   if (n <= GPURED__BLOCK) {
     GPURED__N(block)(kernel, acc, x, x, n, 0);
   } else {
     st.count = 0;
 #if GPURED__NV <= 2
-    if (near) done = GPURED__N(feed_near)(kernel, &st, x, n);
+    if (cached && n >= GPURED__N(BESIDE) * GPURED__BLOCK && kernel != GPURED__MIN &&
+        kernel != GPURED__MAX && kernel != GPURED__MAX_ABS)
+      GPURED__N(feed_cached)(kernel, &st, x, n);
 #endif
-    if (done < n) GPURED__N(feed)(kernel, &st, x + done, x + done, n - done, 0);
+    done = st.count * GPURED__BLOCK;
+    if (done < n) GPURED__N(feed)(kernel, &st, x + done, x + done, n - done, done);
     GPURED__N(close_lanes)(kernel, &st, acc);
   }
   GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
   *out = y[0];
-  (void)near;
+  (void)cached;
 }
 
-GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int near, void *out) {
-  near = near && n * GPURED__ESIZE <= GPURED__NEAR;
-  GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, near,
+GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int cached, void *out) {
+  cached = cached && n * GPURED__ESIZE <= GPURED__CACHED;
+  GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, cached,
                       (GPURED__T *)out)
 }
 
@@ -6107,7 +6148,7 @@ GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const v
   const GPURED__T *x = (const GPURED__T *)data, *w = (const GPURED__T *)weight;
   gpured__strip st = gpured__strip_begin(slots, columns, gpured__gemm_levels(n));
   GPURED__T *out = (GPURED__T *)slots;
-  if (n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW) {
+  if (GPURED__N(goes_by_lane)(n, columns)) {
     GPURED__N(columns)(w ? GPURED__DOT : GPURED__ADD, &st, x, stride, w, n);
     GPURED__N(columns_close)(GPURED__ADD, &st);
     GPURED__N(columns_fold)(GPURED__ADD, slots, columns);

@@ -256,6 +256,19 @@ static void test_columns(gpured_backend backend) {
       }
 }
 
+/* Sums and another operation along the columns of a matrix of f32, by up to three threads. */
+static void check_wide(gpured_backend backend, const int64_t shape[2], int op) {
+  box in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, OR_UNIFORM, 5);
+  reduce_case c = {backend, GPURED_SUM, &in.t, 1, 0, 0, 0, 1, 0, LAYOUT_C, 0};
+  for (; c.threads <= 3; ++c.threads) {
+    c.op = GPURED_SUM;
+    check(&c);
+    c.op = op;
+    check(&c);
+  }
+  box_free(&in);
+}
+
 /* Columns whose rows touch: every number of vectors that 16 of them fill, and rows taken singly, in
  * fours, and in strips of more than 16 MiB. */
 static void test_towers(gpured_backend backend) {
@@ -278,15 +291,7 @@ static void test_towers(gpured_backend backend) {
         }
         box_free(&in);
       }
-  in = box_filled(GPURED_F32, 2, wide, LAYOUT_C, OR_UNIFORM, 5);
-  c.in = &in.t;
-  for (c.threads = 1; c.threads <= 2; ++c.threads) {
-    c.op = GPURED_SUM;
-    check(&c);
-    c.op = GPURED_MAX;
-    check(&c);
-  }
-  box_free(&in);
+  check_wide(backend, wide, GPURED_MAX);
 }
 
 /* Columns whose rows are long, so that a lane goes through many blocks before the next one: subtrees
@@ -295,7 +300,7 @@ static void test_long_columns(gpured_backend backend) {
   static const int64_t heights[] = {257, 272, 513, 1792, 2049, 4103};
   static const int64_t widths[] = {256, 511, 512, 530};
   static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
-  const int64_t wide[2] = {4700, 2050};
+  const int64_t wide[2] = {4700, 2050}; /* more than 16 MiB */
   reduce_case c = {backend, 0, NULL, 1, 0, 0, 0, 1, 0, LAYOUT_C, 0};
   int i, j, k, m, t = 0;
   box in;
@@ -315,15 +320,7 @@ static void test_long_columns(gpured_backend backend) {
         }
         box_free(&in);
       }
-  in = box_filled(GPURED_F32, 2, wide, LAYOUT_C, OR_UNIFORM, 6); /* more than 16 MiB */
-  c.in = &in.t;
-  for (c.threads = 1; c.threads <= 3; ++c.threads) {
-    c.op = GPURED_SUM;
-    check(&c);
-    c.op = GPURED_MIN;
-    check(&c);
-  }
-  box_free(&in);
+  check_wide(backend, wide, GPURED_MIN);
 }
 
 /* What is converted or turned on its way: columns of an axis in the middle and short rows, of every
