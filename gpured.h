@@ -2169,7 +2169,8 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 
 /* On x86 scalars serve comparisons, and SSE2 processors from before 2013: there the compiler
  * decides what to inline. That is as fast on the whole, and the header compiles sooner. */
-#define GPURED__SPARING (!GPURED__FORCES || (GPURED__X86 && GPURED__WIDTH <= 16))
+#define GPURED__SHARES (GPURED__X86 && GPURED__WIDTH <= 16)
+#define GPURED__SPARING (!GPURED__FORCES || GPURED__SHARES)
 #if GPURED__SPARING
 #undef GPURED__FORCED
 #define GPURED__FORCED
@@ -3693,7 +3694,7 @@ GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int sta
                                          int64_t columns) {
   const GPURED__V none =
       GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
-  GPURED__V wv[GPURED__SPARING ? 4 : GPURED__LANES], v, xv;
+  GPURED__V wv[GPURED__SHARES ? 4 : GPURED__LANES], v, xv;
   int64_t c;
   int k, part;
   for (k = 0; k < count; ++k)
@@ -3820,7 +3821,7 @@ GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int sta
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
                                          int64_t count, int64_t columns) {
   int64_t k = 0, c;
-  if (!GPURED__SPARING && whole && start && count == GPURED__LANES) {
+  if (!GPURED__SHARES && whole && start && count == GPURED__LANES) {
     GPURED__N(join_rows)(kernel, GPURED__LANES, 0, 1, acc, x, step, w, columns);
     return;
   }
@@ -3888,7 +3889,7 @@ GPURED__INLINE GPURED__T *GPURED__N(columns_rest)(int kernel, const gpured__stri
 /* Do n rows go by lane? Not where operations share kernels: what these do for a row costs more than
  * its way to the caches. */
 GPURED__INLINE int GPURED__N(goes_by_lane)(int64_t n, int64_t columns) {
-  return !GPURED__SPARING && n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
+  return !GPURED__SHARES && n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
 }
 
 /*
@@ -6568,6 +6569,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__PASS
 #undef GPURED__FORCED
 #define GPURED__FORCED GPURED__FORCE
+#undef GPURED__SHARES
 #undef GPURED__SPARING
 #undef GPURED__T
 #undef GPURED__I
