@@ -2990,14 +2990,14 @@ GPURED__INLINE void GPURED__N(two_blocks)(int kernel, GPURED__V acc[][GPURED__NV
 }
 
 #if GPURED__NV <= 2
-enum { GPURED__N(BESIDE) = 8 / GPURED__NV }; /* blocks that make eight chains */
+#define GPURED__BESIDE (8 / GPURED__NV) /* blocks that make eight chains */
 
 /* A row of each of the next BESIDE blocks. */
 GPURED__INLINE void GPURED__N(row_beside)(int kernel, GPURED__V acc[][GPURED__NV],
                                           const GPURED__T *x) {
   int b;
   GPURED__UNROLL
-  for (b = 0; b < GPURED__N(BESIDE); ++b)
+  for (b = 0; b < GPURED__BESIDE; ++b)
     GPURED__N(next_row)(kernel, acc[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK);
 }
 
@@ -3008,7 +3008,7 @@ GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, GPURED__V acc[][GPURED_
   const int row = GPURED__LANES;
   int r, b, h;
   GPURED__UNROLL
-  for (b = 0; b < GPURED__N(BESIDE); ++b)
+  for (b = 0; b < GPURED__BESIDE; ++b)
     GPURED__N(first_row)(kernel, acc[b], x + b * GPURED__BLOCK, x + b * GPURED__BLOCK);
   GPURED__N(row_beside)(kernel, acc, x + row);
   for (r = 2 * row; r < GPURED__BLOCK; r += 2 * row) {
@@ -3016,10 +3016,9 @@ GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, GPURED__V acc[][GPURED_
     GPURED__N(row_beside)(kernel, acc, x + r + row);
   }
   GPURED__UNROLL
-  for (h = 1; h < GPURED__N(BESIDE); h *= 2) {
+  for (h = 1; h < GPURED__BESIDE; h *= 2) {
     GPURED__UNROLL
-    for (b = 0; b < GPURED__N(BESIDE); b += 2 * h)
-      GPURED__N(combine_rows)(kernel, acc[b], acc[b + h]);
+    for (b = 0; b < GPURED__BESIDE; b += 2 * h) GPURED__N(combine_rows)(kernel, acc[b], acc[b + h]);
   }
 }
 #endif
@@ -4573,11 +4572,11 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
 GPURED__INLINE void GPURED__N(cached_inline)(int kernel, gpured__state *st, const GPURED__T *x,
                                              int64_t n) {
   enum { LEVEL = GPURED__NV == 1 ? 3 : 2 }; /* of a subtree of so many blocks */
-  const int64_t step = GPURED__N(BESIDE) * GPURED__BLOCK;
-  GPURED__V acc[GPURED__N(BESIDE)][GPURED__NV];
-  for (; n >= step; n -= step, x += step, st->count += GPURED__N(BESIDE)) {
+  const int64_t step = GPURED__BESIDE * GPURED__BLOCK;
+  GPURED__V acc[GPURED__BESIDE][GPURED__NV];
+  for (; n >= step; n -= step, x += step, st->count += GPURED__BESIDE) {
     GPURED__N(blocks_beside)(kernel, acc, x);
-    GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count / GPURED__N(BESIDE), acc[0]);
+    GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count / GPURED__BESIDE, acc[0]);
   }
 }
 
@@ -4601,7 +4600,7 @@ GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64
   } else {
     st.count = 0;
 #if GPURED__NV <= 2
-    if (cached && n >= GPURED__N(BESIDE) * GPURED__BLOCK && kernel != GPURED__MIN &&
+    if (cached && n >= GPURED__BESIDE * GPURED__BLOCK && kernel != GPURED__MIN &&
         kernel != GPURED__MAX && kernel != GPURED__MAX_ABS)
       GPURED__N(feed_cached)(kernel, &st, x, n);
 #endif
@@ -6587,6 +6586,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__UV
 #undef GPURED__FEED_NARROW
 #undef GPURED__NV
+#undef GPURED__BESIDE
 #undef GPURED__SPLAT
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL_ROWS
