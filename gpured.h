@@ -7665,8 +7665,8 @@ GPURED__FUNC void gpured__run_reduce(gpured__plan *p, const gpured_options *o) {
  * to memory where elements are what the kernels work on, through a buffer otherwise. Lines run in
  * parallel; short ones are many to a task, neighbours are scanned side by side where they lie so. A
  * long line alone is cut into pieces that fit a thread's cache: a thread takes the next piece,
- * finds its total, tells it to the others, adds theirs up to it, and scans. The scan asks for the
- * thread's next piece, where that pays.
+ * finds its total, tells it to the others, adds theirs up to it, and scans. The scan asks for a
+ * later piece of the thread, where that pays.
  */
 enum {
   GPURED__SCAN_CHUNK = 1024,
@@ -7679,8 +7679,9 @@ enum {
   GPURED__STRIP_SLOTS = 36 * GPURED__STRIP_BYTES,
   GPURED__CARRY_BYTES = (GPURED__CARRY_LEVELS * 82 + 1) * 16 /* for elements of up to 16 bytes */
 };
-/* Bytes of a line below which several threads would mostly wait for each other. */
-enum { GPURED__SCAN_TOGETHER = 1 << 24 };
+/* Bytes of a line below which several threads would mostly wait for each other, and of the largest
+ * piece of which a second-level cache holds three. */
+enum { GPURED__SCAN_TOGETHER = 1 << 24, GPURED__SCAN_LEAD = 1 << 18 };
 
 typedef struct gpured__scan_job {
   const gpured__plan *p;
@@ -8000,31 +8001,50 @@ GPURED__FUNC int64_t gpured__scan_take(int64_t *next) {
   return index;
 }
 
-/* The work of one thread in a round. Where a scan asks for what will be read, the next piece is
- * taken before this one is scanned; otherwise after that, by whoever is free first. */
+/* Finds the total of a piece, which brings it into the cache, and tells it. Nobody needs that of one
+ * which is not whole, the line's last. */
+GPURED__FUNC void gpured__scan_announce(gpured__scan_round *r, int64_t index) {
+  if (r->n - index * r->size < r->size) return;
+  gpured__scan_find_totals(r, index, &r->piece[index]);
+  gpured__scan_tell(&r->piece[index]);
+}
+
+/*
+ * The work of one thread in a round, on piece[0] and what follows it. Where two pieces and what is
+ * asked for fit in the cache, the total of the next piece is told before this one is scanned, long
+ * before others need it: threads that find totals just in time wait for the slowest at every piece.
+ * A scan that asks for what will be read asks for the piece behind those. Who does neither takes a
+ * piece when it is free for it.
+ */
 GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
   const gpured__scan_job *job = r->job;
   const gpured__plan *p = job->p;
-  const int asks = (job->how & GPURED__SCAN_ASK) != 0;
+  const int64_t size = (int64_t)job->s->size;
+  const int lead = r->size * size <= GPURED__SCAN_LEAD;
+  const int early = lead || (job->how & GPURED__SCAN_ASK);
   gpured__scan_carry carry;
   gpured__scan_piece own;
-  int64_t index, after, ahead, at, behind = 0; /* pieces that the carry has behind it */
+  int64_t piece[3], ahead, at, behind = 0; /* pieces that the carry has behind it */
   memcpy(&carry, &r->carry, job->s->carry);
-  for (index = gpured__scan_take(next); index < r->pieces; index = after) {
-    at = index * r->size;
-    if (r->n - at >= r->size) {
-      gpured__scan_find_totals(r, index, &r->piece[index]);
-      gpured__scan_tell(&r->piece[index]);
-    }
-    for (; behind < index; ++behind)
+  piece[0] = gpured__scan_take(next);
+  if (lead) {
+    gpured__scan_announce(r, piece[0]);
+    piece[1] = gpured__scan_take(next);
+  }
+  while (piece[0] < r->pieces) {
+    gpured__scan_announce(r, piece[lead]);
+    for (; behind < piece[0]; ++behind)
       job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
-    after = asks ? gpured__scan_take(next) : r->pieces;
-    ahead = after < r->pieces ? (after - index) * r->size * (int64_t)job->s->size : 0;
+    piece[lead + 1] = early ? gpured__scan_take(next) : r->pieces;
+    ahead = piece[lead + 1] < r->pieces ? (piece[lead + 1] - piece[0]) * r->size * size : 0;
+    at = piece[0] * r->size;
     gpured__scan_range(job, ahead, gpured__scan_in(p, p->line, r->in, at),
                        gpured__scan_out(p, p->line, r->out, at),
                        gpured__min_i64(r->size, r->n - at), &carry);
     ++behind;
-    if (!asks) after = gpured__scan_take(next);
+    if (!early) piece[1] = gpured__scan_take(next);
+    piece[0] = piece[1];
+    if (lead) piece[1] = piece[2];
   }
 }
 

@@ -418,13 +418,17 @@ static void test_threads(gpured_backend backend) {
       }
 }
 
-/* A line so long that threads may take it in several pieces; in place and not, with every flag. */
+/* A line so long that threads take it in pieces of 16 tiles, of f32 ahead of their turn, of f64 not;
+ * in place and not, with every flag. */
 static void test_long_line(gpured_backend backend) {
-  static const int64_t n = (1 << 20) + 3 * 4096 + 5;
-  unsigned flags;
-  for (flags = 0; flags < ALL_FLAGS; ++flags) {
-    box in = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0), want, got;
-    scan_case c = {backend, GPURED_SUM, &in.t, 0, flags, GPURED_F32, 0, 3, LAYOUT_C, 0};
+  static const int64_t n = (1 << 21) + 3 * 4096 + 5;
+  static const int dtypes[] = {GPURED_F32, GPURED_F64};
+  unsigned i;
+  for (i = 0; i < COUNT(dtypes) * ALL_FLAGS; ++i) {
+    const int dtype = dtypes[i / ALL_FLAGS];
+    const unsigned flags = i % ALL_FLAGS;
+    box in = box_output(dtype, 1, &n, LAYOUT_C, 0), want, got;
+    scan_case c = {backend, GPURED_SUM, &in.t, 0, flags, dtype, 0, 3, LAYOUT_C, 0};
     gpured_options o = options_for(backend, 0, 0, 3);
     gpured_status status;
     oracle_fill(&in.t, OR_UNIFORM, flags);
