@@ -8013,15 +8013,15 @@ GPURED__FUNC void gpured__scan_announce(gpured__scan_round *r, int64_t index) {
  * The work of one thread in a round, on piece[0] and what follows it. Where two pieces and what is
  * asked for fit in the cache, the total of the next piece is told before this one is scanned, long
  * before others need it: threads that find totals just in time wait for the slowest at every piece.
- * A scan that asks for what will be read asks for the piece behind those. Who does neither takes a
- * piece when it is free for it.
+ * A scan that asks for what will be read asks for the piece behind those; others take that when
+ * they are free for it.
  */
 GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
   const gpured__scan_job *job = r->job;
   const gpured__plan *p = job->p;
   const int64_t size = (int64_t)job->s->size;
   const int lead = r->size * size <= GPURED__SCAN_LEAD;
-  const int early = lead || (job->how & GPURED__SCAN_ASK);
+  const int asks = (job->how & GPURED__SCAN_ASK) != 0;
   gpured__scan_carry carry;
   gpured__scan_piece own;
   int64_t piece[3], ahead, at, behind = 0; /* pieces that the carry has behind it */
@@ -8035,14 +8035,14 @@ GPURED__FUNC void gpured__scan_work(gpured__scan_round *r, int64_t *next) {
     gpured__scan_announce(r, piece[lead]);
     for (; behind < piece[0]; ++behind)
       job->s->add(p->kernel, &carry, r->level, gpured__scan_await(r, behind, &own)->totals);
-    piece[lead + 1] = early ? gpured__scan_take(next) : r->pieces;
+    piece[lead + 1] = asks ? gpured__scan_take(next) : r->pieces;
     ahead = piece[lead + 1] < r->pieces ? (piece[lead + 1] - piece[0]) * r->size * size : 0;
     at = piece[0] * r->size;
     gpured__scan_range(job, ahead, gpured__scan_in(p, p->line, r->in, at),
                        gpured__scan_out(p, p->line, r->out, at),
                        gpured__min_i64(r->size, r->n - at), &carry);
     ++behind;
-    if (!early) piece[1] = gpured__scan_take(next);
+    if (!asks) piece[lead + 1] = gpured__scan_take(next);
     piece[0] = piece[1];
     if (lead) piece[1] = piece[2];
   }
