@@ -543,7 +543,7 @@ static void test_sizes_long(gpured_backend backend) {
  * a lane go four at a time, and then one by one. */
 static void test_sizes_short_road(gpured_backend backend) {
   static const int64_t rows[] = {17, 63, 64, 65, 100, 129, 255, 256, 300};
-  static const int64_t large[][3] = {{2060, 3, 530}, {3, 515, 2310}};
+  static const int64_t large[][3] = {{270, 3, 521}, {2060, 3, 530}, {3, 515, 2310}};
   int i, axis;
   for (i = 0; i < COUNT(rows); ++i)
     for (axis = 0; axis < 2; ++axis) {

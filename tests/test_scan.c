@@ -419,13 +419,13 @@ static void test_threads(gpured_backend backend) {
 }
 
 /* A line so long that threads take it in pieces of 16 tiles, of f32 ahead of their turn, of f64 not;
- * in place and not, from either end. */
+ * in place and not, with every flag. */
 static void test_long_line(gpured_backend backend) {
   static const int dtypes[] = {GPURED_F32, GPURED_F64};
-  int i;
-  for (i = 0; i < COUNT(dtypes) * 2; ++i) {
-    const int dtype = dtypes[i / 2];
-    const unsigned flags = i % 2 ? GPURED_SCAN_EXCLUSIVE | GPURED_SCAN_REVERSE : 0;
+  unsigned i;
+  for (i = 0; i < COUNT(dtypes) * ALL_FLAGS; ++i) {
+    const int dtype = dtypes[i / ALL_FLAGS];
+    const unsigned flags = i % ALL_FLAGS;
     const int64_t n = (dtype == GPURED_F32 ? 1 << 21 : 1 << 20) + 3 * 4096 + 5;
     box in = box_output(dtype, 1, &n, LAYOUT_C, 0), want, got;
     scan_case c = {backend, GPURED_SUM, &in.t, 0, flags, dtype, 0, 3, LAYOUT_C, 0};
