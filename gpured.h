@@ -1530,7 +1530,8 @@ enum {
   GPURED__ARG_MAX,
   GPURED__LSE,
   GPURED__MOMENTS,
-  GPURED__MAX_PLAIN /* no plan's: what logsumexp calls the maximum, where no NaN is */
+  GPURED__MIN_PLAIN, /* no plan's, these two: the hardware's steps, where no NaN is and the sign */
+  GPURED__MAX_PLAIN  /* of a zero does not matter */
 };
 
 GPURED__INLINE int64_t gpured__block_size(int kernel) {
@@ -2333,13 +2334,16 @@ GPURED__INLINE GPURED__V GPURED__N(select)(GPURED__N(mask) m, GPURED__V a, GPURE
 
 /* The same value in a register, of which the compiler knows nothing: it fuses nothing with it, and
  * loads it once where it is used twice. */
-GPURED__INLINE GPURED__V GPURED__N(held)(GPURED__V v) {
 #if GPURED__WIDTH == 64
-  __asm__("" : "+v"(v));
+#define GPURED__HELD(v) "+v"(v)
 #elif GPURED__WIDTH != 0 && GPURED__X86
-  __asm__("" : "+x"(v));
-#elif GPURED__WIDTH != 0
-  __asm__("" : "+w"(v));
+#define GPURED__HELD(v) "+x"(v)
+#else
+#define GPURED__HELD(v) "+w"(v)
+#endif
+GPURED__INLINE GPURED__V GPURED__N(held)(GPURED__V v) {
+#if GPURED__WIDTH != 0
+  __asm__("" : GPURED__HELD(v));
 #elif GPURED__FLOAT
   v = GPURED__S(keep)(v);
 #endif
@@ -2784,6 +2788,8 @@ GPURED__INLINE GPURED__V GPURED__N(combine)(int kernel, GPURED__V a, GPURED__V b
     case GPURED__MAX_ABS:
       return GPURED__N(max)(a, b);
 #if GPURED__FLOAT
+    case GPURED__MIN_PLAIN:
+      return GPURED__N(min_plain)(a, b);
     case GPURED__MAX_PLAIN:
       return GPURED__N(max_plain)(a, b);
 #endif
@@ -3024,50 +3030,110 @@ GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, GPURED__V acc[][GPURED_
 #endif
 
 #if GPURED__FLOAT
-/* The hardware's step for a minimum or a maximum. */
-GPURED__INLINE GPURED__V GPURED__N(plain)(int kernel, GPURED__V a, GPURED__V b) {
-  return kernel == GPURED__MIN ? GPURED__N(min_plain)(a, b) : GPURED__N(max_plain)(a, b);
+#if GPURED__X86
+/*
+ * The hardware's step drops a NaN, but notes it in MXCSR, quiet ones too: any other look for one
+ * takes half a step a vector. Where one is noted already, only the other look can tell: writing
+ * MXCSR takes as long as a hundred vectors.
+ */
+#define GPURED__MET_NAN 1u
+static int GPURED__N(noted) = -1;
+
+/* Valgrind and some emulators note nothing; found out once (by several threads, if need be). */
+GPURED__FUNC int GPURED__N(find_noted)(void) {
+  const unsigned before = __builtin_ia32_stmxcsr(), clear = before & ~GPURED__MET_NAN;
+  volatile GPURED__T nan = GPURED__S(quiet_nan)(); /* read while nothing is noted */
+  unsigned after;
+  GPURED__V m;
+  __asm__ volatile("ldmxcsr %0" : : "m"(clear) : "memory");
+  m = GPURED__N(max_plain)(GPURED__N(splat)(1), GPURED__N(splat)(nan));
+  __asm__ volatile("stmxcsr %0\n\tldmxcsr %2" : "=m"(after), GPURED__HELD(m) : "m"(before));
+  __atomic_store_n(&GPURED__N(noted), (int)(after & GPURED__MET_NAN), __ATOMIC_RELAXED);
+  return (int)(after & GPURED__MET_NAN);
 }
 
-/*
- * The extreme of whole blocks, n elements, spread over one vector: its order is free. Four chains
- * hide the latency of the hardware's step. *sum becomes one of products of neighbours, which tells
- * of a NaN (also of some infinities); a zero may have the wrong sign. ask: for what lies ahead (see
- * GPURED__ASKS)?
- */
-GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x, int64_t n,
-                                                  int ask, GPURED__V *sum) {
-  GPURED__V m[4], s[4], a = GPURED__N(load)(x), b;
-  int64_t r;
+/* Will a NaN that is met from here on be noted? */
+GPURED__INLINE int GPURED__N(watch)(void) {
+  int noted = __atomic_load_n(&GPURED__N(noted), __ATOMIC_RELAXED);
+  unsigned before;
+  if (noted < 0) noted = GPURED__N(find_noted)();
+  __asm__ volatile("stmxcsr %0" : "=m"(before) : : "memory");
+  return noted && !(before & GPURED__MET_NAN);
+}
+
+/* Has none been met on the way to m? */
+GPURED__INLINE int GPURED__N(no_nan)(GPURED__V m) {
+  unsigned after;
+  __asm__ volatile("stmxcsr %0" : "=m"(after), GPURED__HELD(m));
+  return !(after & GPURED__MET_NAN);
+}
+#endif
+
+/* The next 8 W elements onto four chains, and of products of neighbours onto s (NULL: not wanted),
+ * which tells of a NaN, and of some infinities. */
+GPURED__INLINE void GPURED__N(extreme_step)(int kernel, const GPURED__T *x, int ask, GPURED__V *m,
+                                            GPURED__V *s) {
+  const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
+  GPURED__V a, b;
   int i;
   GPURED__UNROLL
-  for (i = 0; i < 4; ++i) {
-    m[i] = GPURED__N(first)(kernel, a, a);
-    s[i] = GPURED__N(splat)(0);
-  }
-  for (r = 0; r < n; r += 8 * GPURED__W) {
-    GPURED__UNROLL
-    for (i = 0; i < 4; ++i) {
-      const GPURED__T *at = x + r + 2 * i * GPURED__W;
-      a = GPURED__N(held)(GPURED__N(load)(at));
-      b = GPURED__N(held)(GPURED__N(load)(at + GPURED__W));
-      if (ask) {
-        GPURED__PREFETCH_FAR((const char *)at + 2 * GPURED__AHEAD);
-        GPURED__PREFETCH_FAR((const char *)(at + GPURED__W) + 2 * GPURED__AHEAD);
-      }
+  for (i = 0; i < 4; ++i, x += 2 * GPURED__W) {
+    a = GPURED__N(load)(x);
+    b = GPURED__N(load)(x + GPURED__W);
+    if (ask) {
+      GPURED__PREFETCH_FAR((const char *)x + 2 * GPURED__AHEAD);
+      GPURED__PREFETCH_FAR((const char *)(x + GPURED__W) + 2 * GPURED__AHEAD);
+    }
+    if (s) {
+      a = GPURED__N(held)(a);
+      b = GPURED__N(held)(b);
 #if GPURED__X86 && GPURED__WIDTH <= 16 /* no fma in hardware */
       s[i] = s[i] + (a + b);
 #else
       s[i] = GPURED__N(fma)(a, b, s[i]);
 #endif
-      a = GPURED__N(first)(kernel, a, a);
-      b = GPURED__N(first)(kernel, b, b);
-      m[i] = GPURED__N(plain)(kernel, m[i], GPURED__N(plain)(kernel, a, b));
     }
+    a = GPURED__N(first)(kernel, a, a);
+    b = GPURED__N(first)(kernel, b, b);
+    m[i] = GPURED__N(combine)(plain, m[i], GPURED__N(combine)(plain, a, b));
   }
-  *sum = (s[0] + s[1]) + (s[2] + s[3]);
-  return GPURED__N(plain)(kernel, GPURED__N(plain)(kernel, m[0], m[1]),
-                          GPURED__N(plain)(kernel, m[2], m[3]));
+}
+
+/* Of n >= 8 W elements, spread over one vector; the order is free, and the last ones may be taken
+ * twice. */
+GPURED__INLINE GPURED__V GPURED__N(extreme_steps)(int kernel, const GPURED__T *x, int64_t n,
+                                                  int ask, GPURED__V *s) {
+  const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
+  const int64_t step = 8 * GPURED__W, whole = n - n % step;
+  GPURED__V m[4], a = GPURED__N(load)(x);
+  int64_t r;
+  int i;
+  GPURED__UNROLL
+  for (i = 0; i < 4; ++i) m[i] = GPURED__N(first)(kernel, a, a);
+  for (r = 0; r < whole; r += step) GPURED__N(extreme_step)(kernel, x + r, ask, m, s);
+  if (whole < n) GPURED__N(extreme_step)(kernel, x + n - step, ask, m, s);
+  return GPURED__N(combine)(plain, GPURED__N(combine)(plain, m[0], m[1]),
+                            GPURED__N(combine)(plain, m[2], m[3]));
+}
+
+/* The same. *sure becomes 0 if there may be a NaN; a zero may have the wrong sign. ask: for what
+ * lies ahead (see GPURED__ASKS)? */
+GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x, int64_t n,
+                                                  int ask, int *sure) {
+  GPURED__V m, s[4];
+  int i;
+#if GPURED__X86
+  if (GPURED__N(watch)()) {
+    m = GPURED__N(extreme_steps)(kernel, x, n, ask, NULL);
+    *sure = GPURED__N(no_nan)(m);
+    return m;
+  }
+#endif
+  for (i = 0; i < 4; ++i) s[i] = GPURED__N(splat)(0);
+  m = GPURED__N(extreme_steps)(kernel, x, n, ask, s);
+  s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+  *sure = !GPURED__N(any)(GPURED__N(isnan)(s[0]));
+  return m;
 }
 
 /* m with the right signs where it is zero. All elements lie on one side of it then: a minimum is -0
@@ -3087,13 +3153,13 @@ GPURED__INLINE GPURED__V GPURED__N(zero_signs)(int kernel, GPURED__V m, const GP
 /* The extreme as lanes; 0 when there may be a NaN and they have to be made in the slow way. */
 GPURED__INLINE int GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, const GPURED__T *x, int64_t n,
                                           int ask) {
-  GPURED__V s, m;
-  int i;
+  GPURED__V m;
+  int i, sure;
   if (GPURED__ASKS && ask)
-    m = GPURED__N(quick_extreme)(kernel, x, n, 1, &s);
+    m = GPURED__N(quick_extreme)(kernel, x, n, 1, &sure);
   else
-    m = GPURED__N(quick_extreme)(kernel, x, n, 0, &s);
-  if (GPURED__N(any)(GPURED__N(isnan)(s))) return 0;
+    m = GPURED__N(quick_extreme)(kernel, x, n, 0, &sure);
+  if (!sure) return 0;
   if (kernel != GPURED__MAX_ABS && GPURED__N(any)(m == 0))
     m = GPURED__N(zero_signs)(kernel, m, x, n);
   GPURED__UNROLL
@@ -4270,9 +4336,9 @@ GPURED__INLINE void GPURED__N(close_lanes)(int kernel, const gpured__state *st, 
 GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, int64_t n, GPURED__V best) {
   const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
 #if GPURED__FLOAT && GPURED__NV <= 4
-  GPURED__V s;
-  const GPURED__V m = GPURED__N(quick_extreme)(fold, x, n, 0, &s);
-  return GPURED__N(any)(GPURED__N(isnan)(s) | (kernel == GPURED__ARG_MAX ? m > best : m < best));
+  int sure;
+  const GPURED__V m = GPURED__N(quick_extreme)(fold, x, n, 0, &sure);
+  return !sure || GPURED__N(any)(kernel == GPURED__ARG_MAX ? m > best : m < best);
 #else
   GPURED__V m[GPURED__NV]; /* here a NaN wins */
   GPURED__N(mask) hit;
@@ -4587,6 +4653,21 @@ GPURED__FUNC void GPURED__N(feed_cached)(int kernel, gpured__state *st, const GP
 }
 #endif
 
+#if GPURED__FLOAT && GPURED__NV <= 4
+/* A minimum or a maximum of BLOCK elements or more, without lanes; 0 where it is not certain. */
+GPURED__INLINE int GPURED__N(flat_extreme)(int kernel, const GPURED__T *x, int64_t n,
+                                           GPURED__T *out) {
+  const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
+  GPURED__T y[GPURED__W];
+  int sure;
+  const GPURED__V m = GPURED__N(quick_extreme)(kernel, x, n, 0, &sure);
+  if (!sure) return 0;
+  GPURED__N(store)(y, GPURED__N(fold_vector)(plain, m));
+  *out = y[0];
+  return y[0] != 0 || kernel == GPURED__MAX_ABS;
+}
+#endif
+
 /* Reduce of n contiguous elements to one number, in one call. cached: do they lie in the first
  * cache? */
 GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n, int cached,
@@ -4595,6 +4676,12 @@ GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64
   GPURED__V acc[GPURED__NV];
   GPURED__T y[GPURED__W];
   int64_t done;
+#if GPURED__FLOAT && GPURED__NV <= 4
+  if (n >= GPURED__BLOCK && n * GPURED__ESIZE <= GPURED__CACHED &&
+      (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) &&
+      GPURED__N(flat_extreme)(kernel, x, n, out))
+    return;
+#endif
   if (n <= GPURED__BLOCK) {
     GPURED__N(block)(kernel, acc, x, x, n, 0);
   } else {
@@ -6588,6 +6675,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__NV
 #undef GPURED__BESIDE
 #undef GPURED__SPLAT
+#undef GPURED__HELD
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL_ROWS
 #undef GPURED__ASKS
