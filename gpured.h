@@ -2745,8 +2745,10 @@ GPURED__INLINE GPURED__T GPURED__N(neutral)(int kernel) {
     case GPURED__MUL:
       return 1;
     case GPURED__MIN:
+    case GPURED__MIN_PLAIN:
       return GPURED__S(infinity)();
     case GPURED__MAX:
+    case GPURED__MAX_PLAIN:
       return -GPURED__S(infinity)();
     case GPURED__MAX_ABS:
       return 0;
@@ -3061,10 +3063,10 @@ GPURED__INLINE int GPURED__N(watch)(void) {
   return noted && !(before & GPURED__MET_NAN);
 }
 
-/* Has none been met on the way to m? */
+/* Has none been met on the way to m, and to what was stored? */
 GPURED__INLINE int GPURED__N(no_nan)(GPURED__V m) {
   unsigned after;
-  __asm__ volatile("stmxcsr %0" : "=m"(after), GPURED__HELD(m));
+  __asm__ volatile("stmxcsr %0" : "=m"(after), GPURED__HELD(m) : : "memory");
   return !(after & GPURED__MET_NAN);
 }
 #endif
@@ -4706,6 +4708,34 @@ GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int cach
                       (GPURED__T *)out)
 }
 
+#if GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32
+/*
+ * Minima and maxima of rows of n <= 256 elements by the hardware's step alone, 256 rows at a time.
+ * Rows whose result is zero are made again, for its sign. Returns how many rows it did before one
+ * had a NaN.
+ */
+GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64_t stride,
+                                           int64_t rows, int64_t n, int ask, GPURED__T *out) {
+  const GPURED__V zero = GPURED__N(splat)(0);
+  int64_t r, i, j, part, count;
+  for (r = 0; r < rows && GPURED__N(watch)(); r += count, x += count * stride) {
+    count = gpured__min_i64(GPURED__BLOCK, rows - r);
+    if (kernel == GPURED__MIN)
+      GPURED__N(rows_inline)(GPURED__MIN_PLAIN, x, stride, count, n, ask, out + r);
+    else
+      GPURED__N(rows_inline)(GPURED__MAX_PLAIN, x, stride, count, n, ask, out + r);
+    if (!GPURED__N(no_nan)(GPURED__N(splat)(0))) break;
+    for (i = 0; i < count; i += part) {
+      part = gpured__min_i64(GPURED__W, count - i);
+      if (!GPURED__N(any)(GPURED__N(load_part)(out + r + i, (int)part, 1) == zero)) continue;
+      for (j = i; j < i + part; ++j)
+        if (out[r + j] == 0) GPURED__N(flat)(kernel, x + j * stride, n, 0, out + r + j);
+    }
+  }
+  return r;
+}
+#endif
+
 /* Rows of any length; the longer ones each on their own. */
 GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
                                   int64_t n, int ask, void *out) {
@@ -4721,6 +4751,13 @@ GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int
     for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, 0, y++);
     return;
   }
+#if GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32
+  if (kernel == GPURED__MIN || kernel == GPURED__MAX) {
+    const int64_t done = GPURED__N(rows_plain)(kernel, p, stride, rows, n, ask, y);
+    p += done * stride, y += done, rows -= done;
+    if (rows == 0) return;
+  }
+#endif
   GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, ask, y)
 }
 

@@ -482,19 +482,21 @@ static void test_specials(gpured_backend backend) {
 }
 
 /* One special value in each place of a block and of what is taken together, which is where vectors
- * and chains differ. An extreme that is zero has its sign from one element alone. */
+ * and chains differ. An extreme that is zero has its sign from one element alone. Reduced is the
+ * last axis. */
 static void special_in_place(gpured_backend backend, const box *in, int64_t step) {
   static const int ops[] = {GPURED_MIN, GPURED_MAX, GPURED_ABSMAX, GPURED_ARGMIN, GPURED_ARGMAX};
   static const int pairs[][2] = {
       {SP_MAX, SP_NAN}, {SP_INF, SP_NNAN}, {SP_ZERO, SP_NZERO}, {SP_NZERO, SP_ZERO}};
-  const int64_t n = in->t.shape[0];
+  const int64_t n = in->t.ndim == 1 ? in->t.shape[0] : in->t.shape[0] * in->t.shape[1];
   int64_t at;
   int i, j;
   for (i = 0; i < COUNT(pairs); ++i) {
     for (at = 0; at < n; ++at) set_special(&in->t, at, pairs[i][0]);
     for (at = 0; at < n; at += step)
       for (j = 0; j < COUNT(ops); ++j) {
-        reduce_case c = {backend, ops[j], &in->t, 1, 0, 0, 1, 0, 0, LAYOUT_C, 0};
+        reduce_case c = {backend, ops[j], &in->t, 0, 0, 0, 1, 0, 0, LAYOUT_C, 0};
+        c.axes = 1u << (in->t.ndim - 1);
         set_special(&in->t, at, pairs[i][1]);
         check(&c);
         set_special(&in->t, at, pairs[i][0]);
@@ -510,6 +512,21 @@ static void test_special_places(gpured_backend backend) {
       box in = box_input(all_dtypes[i], 1, &sizes[j], LAYOUT_C, 0);
       for (noted_before = 1; noted_before >= 0; --noted_before)
         special_in_place(backend, &in, j == 0 ? 1 + 2 * (i > 1) : j == 1 ? 7 : 61);
+      noted_before = 0;
+      box_free(&in);
+    }
+}
+
+/* Rows, which are made many at a time, and again where one has such a value. */
+static void test_special_rows(gpured_backend backend) {
+  static const int64_t lengths[] = {3, 8, 16, 33, 64, 100, 256};
+  int i, j;
+  for (i = 0; i < 2; ++i)
+    for (j = 0; j < COUNT(lengths); ++j) {
+      const int64_t shape[] = {j < 5 ? 300 : 40, lengths[j]};
+      box in = box_input(all_dtypes[i], 2, shape, LAYOUT_C, 0);
+      for (noted_before = 1; noted_before >= 0; --noted_before)
+        special_in_place(backend, &in, shape[0] * shape[1] / 7);
       noted_before = 0;
       box_free(&in);
     }
@@ -749,6 +766,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_means", test_means, 0},
                                   {"reduce_specials", test_specials, 0},
                                   {"reduce_special_places", test_special_places, 0},
+                                  {"reduce_special_rows", test_special_rows, 0},
                                   {"reduce_special_pairs", test_special_pairs, 0},
                                   {"reduce_random", test_random, 0},
                                   {"reduce_layouts", test_layouts, 0},
