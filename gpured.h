@@ -772,10 +772,12 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
  * modes). Products that must round on their own pass through gpured__keep_*, because compilers fuse
  * a*b+c under -march flags even where a pragma forbids it.
  */
-/* Arrays of registers that are filled in unrolled loops look unset to gcc. */
+/* Arrays of registers that are filled in unrolled loops look unset to gcc, and so do, in C++, what
+ * its own vector functions leave undefined on purpose. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 #include <limits.h>
@@ -2336,7 +2338,7 @@ GPURED__INLINE GPURED__V GPURED__N(select)(GPURED__N(mask) m, GPURED__V a, GPURE
  * loads it once where it is used twice. */
 #if GPURED__WIDTH == 64
 #define GPURED__HELD(v) "+v"(v)
-#elif GPURED__WIDTH != 0 && GPURED__X86
+#elif GPURED__X86
 #define GPURED__HELD(v) "+x"(v)
 #else
 #define GPURED__HELD(v) "+w"(v)
@@ -3032,7 +3034,7 @@ GPURED__INLINE void GPURED__N(blocks_beside)(int kernel, GPURED__V acc[][GPURED_
 #endif
 
 #if GPURED__FLOAT
-#if GPURED__X86
+#if GPURED__X86 && GPURED__WIDTH != 0
 /*
  * The hardware's step drops a NaN, but notes it in MXCSR, quiet ones too: any other look for one
  * takes half a step a vector. Where one is noted already, only the other look can tell: writing
@@ -3124,7 +3126,7 @@ GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x
                                                   int ask, int *sure) {
   GPURED__V m, s[4];
   int i;
-#if GPURED__X86
+#if GPURED__X86 && GPURED__WIDTH != 0
   if (GPURED__N(watch)()) {
     m = GPURED__N(extreme_steps)(kernel, x, n, ask, NULL);
     *sure = GPURED__N(no_nan)(m);
