@@ -3049,9 +3049,11 @@ GPURED__FUNC int GPURED__N(find_noted)(void) {
   volatile GPURED__T nan = GPURED__S(quiet_nan)(); /* read while nothing is noted */
   unsigned after;
   GPURED__V m;
-  __asm__ volatile("ldmxcsr %0" : : "m"(clear) : "memory");
+  __builtin_ia32_ldmxcsr(clear);
   m = GPURED__N(max_plain)(GPURED__N(splat)(1), GPURED__N(splat)(nan));
-  __asm__ volatile("stmxcsr %0\n\tldmxcsr %2" : "=m"(after), GPURED__HELD(m) : "m"(before));
+  __asm__ volatile("" : GPURED__HELD(m));
+  after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before);
   __atomic_store_n(&GPURED__N(noted), (int)(after & GPURED__MET_NAN), __ATOMIC_RELAXED);
   return (int)(after & GPURED__MET_NAN);
 }
@@ -3061,15 +3063,15 @@ GPURED__INLINE int GPURED__N(watch)(void) {
   int noted = __atomic_load_n(&GPURED__N(noted), __ATOMIC_RELAXED);
   unsigned before;
   if (noted < 0) noted = GPURED__N(find_noted)();
-  __asm__ volatile("stmxcsr %0" : "=m"(before) : : "memory");
+  before = __builtin_ia32_stmxcsr();
+  __asm__ volatile("" : : : "memory"); /* what is met is read behind it */
   return noted && !(before & GPURED__MET_NAN);
 }
 
 /* Has none been met on the way to m, and to what was stored? */
 GPURED__INLINE int GPURED__N(no_nan)(GPURED__V m) {
-  unsigned after;
-  __asm__ volatile("stmxcsr %0" : "=m"(after), GPURED__HELD(m) : : "memory");
-  return !(after & GPURED__MET_NAN);
+  __asm__ volatile("" : GPURED__HELD(m) : : "memory");
+  return !(__builtin_ia32_stmxcsr() & GPURED__MET_NAN);
 }
 #endif
 
