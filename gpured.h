@@ -4713,16 +4713,30 @@ GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int cach
 }
 
 #if GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32
+/* The extreme of a row that is known to be zero, with its sign (see zero_signs). */
+GPURED__INLINE GPURED__T GPURED__N(row_zero)(int kernel, const GPURED__T *x, int64_t n) {
+  const GPURED__UV sign = GPURED__CONST_U(GPURED__SIGN);
+  const GPURED__T fill = GPURED__S(from_bits)(kernel == GPURED__MIN ? 0 : GPURED__SIGN);
+  GPURED__UV u, found = GPURED__CONST_U(0);
+  int64_t i;
+  for (i = 0; i < n; i += GPURED__W) {
+    u = GPURED__N(as_u)(GPURED__N(load_part)(x + i, (int)gpured__min_i64(GPURED__W, n - i), fill));
+    found = found | ((kernel == GPURED__MIN ? u : ~u) & sign);
+  }
+  i = GPURED__N(any)((GPURED__N(mask))found);
+  return GPURED__S(from_bits)(i == (kernel == GPURED__MIN) ? GPURED__SIGN : 0);
+}
+
 /*
  * Minima and maxima of rows of n <= 256 elements by the hardware's step alone, 256 rows at a time.
- * Rows whose result is zero are made again, for its sign. Returns how many rows it did before one
- * had a NaN.
+ * Rows whose result is zero are looked at again, for its sign. Returns how many rows it did before
+ * one had a NaN, or before those were more than a sixteenth.
  */
 GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64_t stride,
                                            int64_t rows, int64_t n, int ask, GPURED__T *out) {
   const GPURED__V zero = GPURED__N(splat)(0);
-  int64_t r, i, j, part, count;
-  for (r = 0; r < rows && GPURED__N(watch)(); r += count, x += count * stride) {
+  int64_t r, i, j, part, count, again = 0;
+  for (r = 0; 16 * again <= r && r < rows && GPURED__N(watch)(); r += count, x += count * stride) {
     count = gpured__min_i64(GPURED__BLOCK, rows - r);
     if (kernel == GPURED__MIN)
       GPURED__N(rows_inline)(GPURED__MIN_PLAIN, x, stride, count, n, ask, out + r);
@@ -4732,8 +4746,11 @@ GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64
     for (i = 0; i < count; i += part) {
       part = gpured__min_i64(GPURED__W, count - i);
       if (!GPURED__N(any)(GPURED__N(load_part)(out + r + i, (int)part, 1) == zero)) continue;
-      for (j = i; j < i + part; ++j)
-        if (out[r + j] == 0) GPURED__N(flat)(kernel, x + j * stride, n, 0, out + r + j);
+      for (j = i; j < i + part; ++j) {
+        if (out[r + j] != 0) continue;
+        out[r + j] = GPURED__N(row_zero)(kernel, x + j * stride, n);
+        ++again;
+      }
     }
   }
   return r;
