@@ -4595,12 +4595,13 @@ GPURED__DEV void write_group(E *tile, int group, const E *x) {
  * states, and while a scan uses one of them it clears the one that the scan before has used.
  * (Section 11 shares them out.)
  */
-enum { STANDING_STREAMS = 128, STANDING_WORDS = 1024 };
+enum { STANDING_STREAMS = 32, STANDING_WORDS = 5120 }; /* for 2^24 elements of 4 bytes */
 static __device__ unsigned long long standing[STANDING_STREAMS][2][STANDING_WORDS];
 
-GPURED__DEV void clear_used(const line_scan &a) {
-  for (int64_t i = (int64_t)blockIdx.x * SCAN_THREADS + threadIdx.x; i < a.used_words;
-       i += (int64_t)gridDim.x * SCAN_THREADS)
+/* By thread t of so many in each block. */
+GPURED__DEV void clear_used(const line_scan &a, int t, int threads) {
+  for (int64_t i = (int64_t)blockIdx.x * threads + t; i < a.used_words;
+       i += (int64_t)gridDim.x * threads)
     a.used[i] = 0;
 }
 
@@ -5082,9 +5083,12 @@ GPURED__DEV void pass_last(const line_scan &a, const tile_map &map, int64_t numb
   __syncthreads();
 }
 
+/* Blocks of scan_lines to a multiprocessor, for elements of so many bytes. */
+static constexpr __host__ __device__ int scan_resident(size_t size) { return size == 4 ? 4 : 3; }
+
 template <int A, int K>
 static __global__ void __launch_bounds__(SCAN_THREADS,
-                                         sizeof(typename scanned<A, K>::E) == 4 ? 4 : 3)
+                                         scan_resident(sizeof(typename scanned<A, K>::E)))
     scan_lines(const line_scan a) {
   typedef typename scanned<A, K>::E E;
   enum { CHUNKS = 16 / sizeof(E) };
@@ -5099,7 +5103,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS,
   const int place1 = p & (slots - 1), place2 = p & ((slots >> 4) - 1);
   if (t == 0) ticket = is_long ? atomicAdd(a.state, 1ull) : blockIdx.x;
   if (is_long && a.same_in) expect_tile<E>(a);
-  clear_used(a);
+  clear_used(a, t, SCAN_THREADS);
   __syncthreads();
   const int64_t number = (int64_t)ticket;
   tile_map map;
@@ -5975,6 +5979,7 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
   stream_back<T> back;
   stream_first<A, K, D> pending;
   if (wi == (int)blockDim.x / 32 - 1) {
+    clear_used(a, (int)threadIdx.x % 32, 32);
     if (meets) stream_serve<K, T>(a);
     return;
   }
@@ -6468,6 +6473,7 @@ static __global__ void __launch_bounds__(BESIDE_THREADS,
   char *stage = (char *)(s + 1);
   const int t = (int)threadIdx.x % 32, w = (int)threadIdx.x / 32;
   if (threadIdx.x == 0) ticket = atomicAdd(a.state, 1ull);
+  clear_used(a, (int)threadIdx.x, BESIDE_THREADS);
   __syncthreads();
   const beside_place p = beside_find(a, (int64_t)ticket);
   E v[BESIDE_MINE];
@@ -7652,7 +7658,7 @@ static gpured_status find_meeting(const machine *m, reduction *r, int has_worksp
 struct scan_launch {
   line_scan a;
   const void *kernel;
-  int threads, clears; /* clears: the kernel clears what was used before */
+  int threads;
   int64_t blocks;
   size_t shared, workspace;
 };
@@ -7744,13 +7750,22 @@ static void set_levels(line_scan *a, int64_t units, int most) {
   a->last_at = values * a->j.outputs;
 }
 
-/* Tiles of long lines, with the words in which they meet. */
+/* Can scan_lines have so many tiles, of so many chunks, at the same time? Elements have `size`
+ * bytes there. */
+static int fit_at_once(const machine *m, int64_t tiles, int chunks, int size) {
+  const int bound = scan_resident((size_t)size);
+  const int room = m->shared / (chunks * (SCAN_CHUNK + 256) * size + 1024);
+  return tiles <= (int64_t)m->processors * (room < bound ? room : bound);
+}
+
+/* Tiles of long lines, with the words in which they meet: small ones, as long as all of them run at
+ * the same time. */
 static void choose_long_lines(const machine *m, line_scan *a, int most) {
   const int64_t chunks = gpured__ceil_div(a->j.n, SCAN_CHUNK);
   a->lines_log2 = -1;
   a->chunks = most;
-  while (a->chunks > 1 &&
-         gpured__ceil_div(chunks, a->chunks) * a->j.outputs < (int64_t)m->processors * 3)
+  while (a->chunks > 1 && fit_at_once(m, gpured__ceil_div(chunks, a->chunks / 2) * a->j.outputs,
+                                      a->chunks / 2, 16 / most))
     a->chunks /= 2;
   a->line_tiles = gpured__ceil_div(chunks, a->chunks);
   a->tiles = a->line_tiles * a->j.outputs;
@@ -7780,7 +7795,7 @@ static int can_turn(const gpured__plan *p, const line_scan *a) {
           lies_aligned(a, GPURED__OUT, out, 1, p->out_dtype, 4));
 }
 
-/* Enough contiguous tiles that every team of the device has its share. */
+/* More contiguous tiles than scan_lines can have at the same time. */
 static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
   const int size = (int)gpured__dtype_size(p->in_dtype), team = size == 8 ? 2 : 1;
@@ -7794,7 +7809,7 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   if (p->kept_count > 1 || tiles > INT32_MAX / 2 || tiles > (int64_t)1 << 8 * STREAM_ROUNDS)
     return 0;
   if (p->in_dtype != p->out_dtype || (turned && !can_turn(p, a))) return 0;
-  if (teams * 2 < most || tiles < (int64_t)m->processors * most) return 0;
+  if (teams * 2 < most || fit_at_once(m, tiles, 1, 4 * words)) return 0;
   s->kernel = stream_kernel_of(p->acc, kind, p->in_dtype, turned);
   if (!s->kernel) return 0;
   s->shared = (size_t)teams * (size_t)shared;
@@ -7968,7 +7983,6 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
     s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
     s->threads = SCAN_THREADS;
     s->blocks = a->tiles;
-    s->clears = 1;
     if (a->lines_log2 < 0)
       s->workspace =
           8 * (STATE_HEAD + (size_t)(a->last_at + (a->exclusive ? a->tiles : 0)) * size / 4);
@@ -8009,7 +8023,7 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
   static uint64_t owners[STANDING_STREAMS];
   static standing_part parts[STANDING_STREAMS];
   if (s->blocks > INT32_MAX || s->a.levels > SCAN_LEVELS) return GPURED_ERR_UNSUPPORTED;
-  if (s->clears && s->workspace && s->workspace <= 8 * STANDING_WORDS) {
+  if (s->workspace && s->workspace <= 8 * STANDING_WORDS) {
     int place;
     void *start;
     gpured_status st = place_of_stream(m, owners, STANDING_STREAMS, &place);
