@@ -1707,16 +1707,23 @@ GPURED__FUNC gpured_status gpured__plan_scan(gpured__plan *p, int op, const gpur
   return gpured__check_out_dtype(op, in->dtype, out->dtype, p->n);
 }
 
+/* a / b of what is not negative. Half of the bits, which mostly are all there are, take a fifth of
+ * the time on a GPU, which has no instruction for any of it. */
+GPURED__SCALAR int64_t gpured__quotient(int64_t a, int64_t b) {
+  return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
 /* The offset of sequence `index` (row-major over the kept axes) for an operand, in elements. */
 GPURED__SCALAR int64_t gpured__offset(const gpured__axis *axes, int count, int64_t index,
                                       int operand) {
   int64_t offset = 0;
   int i;
-  for (i = count - 1; i >= 0; --i) {
-    offset += index % axes[i].n * axes[i].stride[operand];
-    index /= axes[i].n;
+  for (i = count - 1; i > 0; --i) {
+    const int64_t outer = gpured__quotient(index, axes[i].n);
+    offset += (index - outer * axes[i].n) * axes[i].stride[operand];
+    index = outer;
   }
-  return offset;
+  return count ? offset + index * axes[0].stride[operand] : 0;
 }
 
 /* ============================================================================================== */

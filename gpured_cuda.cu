@@ -708,23 +708,27 @@ GPURED__DEV void store_folded(const job &j, char *to, uint64_t y) {
 }
 
 template <int K, class T>
-GPURED__DEV void store_result(const job &j, int64_t sequence, T y) {
+GPURED__DEV void store_at(const job &j, char *to, T y) {
   typedef decltype(bits_of(y)) U;
   if (K == K_MAX) set_bits(&y, (U)(bits_of(y) ^ (U)j.flip));
-  store_folded<K>(j, place(j, sequence), y);
+  store_folded<K>(j, to, y);
 }
 template <int K, class T>
-GPURED__DEV void store_result(const job &j, int64_t sequence, arg_node<T> y) {
-  store_any(place(j, sequence), j.out_dtype, (uint64_t)y.i);
+GPURED__DEV void store_at(const job &j, char *to, arg_node<T> y) {
+  store_any(to, j.out_dtype, (uint64_t)y.i);
 }
 template <int K, class T>
-GPURED__DEV void store_result(const job &j, int64_t sequence, pair_node<T> y) {
-  store_any(place(j, sequence), j.out_dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
+GPURED__DEV void store_at(const job &j, char *to, pair_node<T> y) {
+  store_any(to, j.out_dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
 }
 template <int K, class T>
-GPURED__DEV void store_result(const job &j, int64_t sequence, moments_node<T> y) {
+GPURED__DEV void store_at(const job &j, char *to, moments_node<T> y) {
   T v = quotient(y.m2, (T)(j.n > j.ddof ? j.n - j.ddof : 0));
-  store_any(place(j, sequence), j.out_dtype, j.op == GPURED_STD ? root(v) : v);
+  store_any(to, j.out_dtype, j.op == GPURED_STD ? root(v) : v);
+}
+template <int K, class N>
+GPURED__DEV void store_result(const job &j, int64_t sequence, const N &y) {
+  store_at<K>(j, place(j, sequence), y);
 }
 
 /* Where sequence `s` begins in the input, in elements. */
@@ -3191,7 +3195,8 @@ struct cols {
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 16 rows are read as one, and a tile is all columns */
   int loose;                /* short ones: rows begin anywhere, elements are loaded one by one */
-  int packed;               /* short ones: 16 bytes of results lie together */
+  int packed;               /* short ones: 16 bytes of results lie together, */
+  int64_t out_step;         /* or neighbours so many bytes apart */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
@@ -3790,18 +3795,21 @@ struct short_column {
     else
       each([](const char *p) { return load_strip(p, BYTES); });
   }
-  /* All rows at a time. */
+  /* All rows at a time, or half of them where all would take registers from other threads. */
   template <int MOST>
   GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
+    enum { HALVES = MOST > COLS_FEW && BYTES > 8 };
     T b[V], c[V];
     uint4 raw[4][4][1];
     fetch<1, MOST, 0>(j, base, row_bytes, loose, raw[0]);
     fetch<1, MOST, 2>(j, base, row_bytes, loose, raw[1]);
-    fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
-    fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
+    if (!HALVES) fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
+    if (!HALVES) fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
     four<1, MOST, 0>(j, raw[0], a);
     four<1, MOST, 2>(j, raw[1], b);
     join(a, b);
+    if (HALVES) fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
+    if (HALVES) fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
     four<1, MOST, 1>(j, raw[2], b);
     four<1, MOST, 3>(j, raw[3], c);
     join(b, c);
@@ -3894,10 +3902,15 @@ GPURED__DEV void store_packed(const job &j, int64_t sequence, const T *result) {
 template <int K, class T>
 GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
 
+/* Blocks to a multiprocessor: as many as leave a thread the registers for its rows. */
+static constexpr __host__ __device__ int short_resident(int most, int acc, int size) {
+  return most <= COLS_FEW || (acc == GPURED__F32 ? 4 : 2) * size <= 8 ? 6 : 4;
+}
+
 /* LOOSE: whether rows are, which the kernel of few rows has to know: a branch costs it 0.04 of a
  * read. */
 template <int A, int D, int K, int MOST, bool LOOSE = false>
-static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3)
+static __global__ void __launch_bounds__(SHORT_THREADS, short_resident(MOST, A, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
   typedef short_column<A, D, K> column;
   enum { V = column::V };
@@ -3905,7 +3918,8 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
   const int64_t strips = (c.width + V - 1) / V;
   for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < c.tiles;
        k += (int64_t)gridDim.x * SHORT_THREADS) {
-    const int64_t outer = c.width == j.outputs ? 0 : k / strips, col = (k - outer * strips) * V;
+    const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
+    const int64_t col = (k - outer * strips) * V;
     const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     const int loose = MOST <= COLS_FEW ? LOOSE : c.loose;
     const int count = loose && c.width - col < V ? (int)(c.width - col) : V;
@@ -3914,9 +3928,10 @@ static __global__ void __launch_bounds__(SHORT_THREADS, MOST <= COLS_FEW ? 6 : 3
       store_packed<K>(j, outer * c.width + col, result);
       continue;
     }
+    char *to = place(j, outer * c.width + col);
 #pragma unroll
     for (int i = 0; i < V; ++i)
-      if (i < count) store_result<K>(j, outer * c.width + col + i, result[i]);
+      if (i < count) store_at<K>(j, to + i * c.out_step, result[i]);
   }
 }
 
@@ -7391,6 +7406,8 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
   r->c.loose = loose;
   r->c.packed = !r->c.loose && r->kind != K_ARG && can_pack(r);
+  r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
+                  (int64_t)gpured__dtype_size(r->j.out_dtype);
   r->threads = SHORT_THREADS;
   r->blocks = gpured__ceil_div(r->c.tiles, SHORT_THREADS);
   if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
