@@ -3795,21 +3795,18 @@ struct short_column {
     else
       each([](const char *p) { return load_strip(p, BYTES); });
   }
-  /* All rows at a time, or half of them where all would take registers from other threads. */
+  /* All rows at a time. */
   template <int MOST>
   GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
-    enum { HALVES = MOST > COLS_FEW && BYTES > 8 };
     T b[V], c[V];
     uint4 raw[4][4][1];
     fetch<1, MOST, 0>(j, base, row_bytes, loose, raw[0]);
     fetch<1, MOST, 2>(j, base, row_bytes, loose, raw[1]);
-    if (!HALVES) fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
-    if (!HALVES) fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
+    fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
+    fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
     four<1, MOST, 0>(j, raw[0], a);
     four<1, MOST, 2>(j, raw[1], b);
     join(a, b);
-    if (HALVES) fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
-    if (HALVES) fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
     four<1, MOST, 1>(j, raw[2], b);
     four<1, MOST, 3>(j, raw[3], c);
     join(b, c);
@@ -3902,9 +3899,10 @@ GPURED__DEV void store_packed(const job &j, int64_t sequence, const T *result) {
 template <int K, class T>
 GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
 
-/* Blocks to a multiprocessor: as many as leave a thread the registers for its rows. */
+/* Blocks to a multiprocessor: as many as leave a thread the registers for 16 rows. */
 static constexpr __host__ __device__ int short_resident(int most, int acc, int size) {
-  return most <= COLS_FEW || (acc == GPURED__F32 ? 4 : 2) * size <= 8 ? 6 : 4;
+  const int bytes = (acc == GPURED__F32 ? 4 : 2) * size;
+  return most <= COLS_FEW ? 6 : bytes > 8 ? 3 : acc == GPURED__U64 && bytes == 8 ? 5 : 6;
 }
 
 /* LOOSE: whether rows are, which the kernel of few rows has to know: a branch costs it 0.04 of a
@@ -7025,18 +7023,22 @@ static const void *rows_kernel(int how) {
   return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
 }
 
+template <int A, int D, int K>
+static const void *cols_kernel(int how) {
+  if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
+  if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
+  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>;
+  if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
+  return NULL;
+}
+
 template <int A, int D>
 static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                                  \
-  case K:                                                                                \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                               \
-    if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;                     \
-    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;                   \
-    if (how >= READ_COL_UNITS) return NULL;                                              \
-    if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>; \
-    if (how == READ_LOOSE_FEW_COLS)                                                      \
-      return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;                   \
-    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
+#define GPURED__CASE(K)                                                \
+  case K:                                                              \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
+    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
+    return cols_kernel<A, D, K>(how);
   switch (k) {
     GPURED__CASE(K_ADD)
     GPURED__CASE(K_SQUARE)
@@ -7076,16 +7078,12 @@ static const void *float_kernel(int how, int k) {
 /* Tests for zero. */
 template <int D>
 static const void *truth_kernel(int how, int k) {
-  if (how == READ_ITEMS) return NULL;
-  if (k == K_ADD) {
-    if (how < READ_COLS) return rows_kernel<GPURED__U64, D, K_ADD>(how);
-    if (how == READ_COLS) return (const void *)reduce_cols<GPURED__U64, D, K_ADD>;
-    return (const void *)reduce_short_cols<GPURED__U64, D, K_ADD, COLS_SHORT>;
-  }
+  if (k == K_ADD)
+    return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_ADD>(how)
+                           : cols_kernel<GPURED__U64, D, K_ADD>(how);
   if (k != K_MAX) return NULL;
-  if (how < READ_COLS) return rows_kernel<GPURED__U64, D, K_MAX>(how);
-  if (how == READ_COLS) return (const void *)reduce_cols<GPURED__U64, D, K_MAX>;
-  return (const void *)reduce_short_cols<GPURED__U64, D, K_MAX, COLS_SHORT>;
+  return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_MAX>(how)
+                         : cols_kernel<GPURED__U64, D, K_MAX>(how);
 }
 
 static const void *reading_kernel(const reduction *r, int how) {
@@ -7395,15 +7393,17 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   const int v = r->acc == GPURED__F32 ? 4 : 2;
   const int loose =
       width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
-  if (r->j.n > (loose && size < 4 ? COLS_FEW : COLS_SHORT)) return 0;
-  if (!reading_kernel(r, READ_SHORT_COLS)) return 0;
-  if (r->j.n >= 32 && r->kind != K_ARG &&
-      r->j.outputs / width * gpured__ceil_div(width, v) <= (int64_t)m->processors * 32)
+  const int64_t strips = r->j.outputs / width * gpured__ceil_div(width, v);
+  if (r->j.n > COLS_SHORT || !reading_kernel(r, READ_SHORT_COLS)) return 0;
+  if (r->j.n >= 32 && r->kind != K_ARG && strips <= (int64_t)m->processors * 32)
     return 0; /* too few threads to hide what each waits for */
+  if (loose && size < 4 && r->j.n > GPURED__LANES &&
+      (cols_free(r->acc, r->kind) || strips <= (int64_t)m->processors * 512))
+    return 0; /* elements one by one take longer than the 16 lanes of a column do to meet */
   r->route = ROUTE_READ;
   r->how = r->j.n > COLS_FEW ? READ_SHORT_COLS : loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS;
   r->c.width = width;
-  r->c.tiles = r->j.outputs / width * gpured__ceil_div(width, v);
+  r->c.tiles = strips;
   r->c.loose = loose;
   r->c.packed = !r->c.loose && r->kind != K_ARG && can_pack(r);
   r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
