@@ -150,6 +150,29 @@ static void test_device_ragged(gpured_backend backend) {
       }
 }
 
+/* Columns of few rows: one thread has V of them, in the fold's order, wherever rows begin. */
+static void test_device_few_rows(gpured_backend backend) {
+  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_ARGMIN, GPURED_ANY, GPURED_PROD};
+  static const int64_t rows[] = {2, 3, 5, 8, 9, 12, 16, 17, 25, 33, 64},
+                       columns[] = {1000, 1001, 7};
+  size_t i, j, k, d;
+  (void)backend;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d) {
+          const int64_t shape[3] = {(int64_t)(d % 3) * 20 + 3, rows[i], columns[j]};
+          reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[k], all_dtypes[d], 3, shape, 2u,
+                             (int)(i + k) % 2);
+        }
+  for (i = 0; i < COUNT(rows); ++i) { /* so many columns that threads are many, whatever they do */
+    const int64_t shape[2] = {rows[i], 300001 - (int64_t)(i % 3 == 0)};
+    reduce_shape_there(OR_UNIFORM, LAYOUT_C, GPURED_SUM, i % 2 ? GPURED_F16 : GPURED_BF16, 2, shape,
+                       1u, 0);
+    reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[i % 4], GPURED_I8, 2, shape, 1u, 0);
+  }
+}
+
 /* Rows of floats for logsumexp, whose exponentials are shared out by other rules than lanes are:
  * every border of a block, a unit, a turn of 8, 16 or 32 threads and a tile, wherever rows begin;
  * terms on both sides of the cut of exp, and special values. */
@@ -409,20 +432,23 @@ typedef struct pending {
   cudaStream_t stream;
 } pending;
 
-static void make_pending(pending *p, int64_t n, uint64_t seed) {
+/* The sum of all elements, and a scan along the first axis. */
+static void make_shaped(pending *p, int ndim, const int64_t *shape, uint64_t seed) {
   const int64_t one = 1;
-  p->in = box_filled(GPURED_F32, 1, &n, LAYOUT_C, OR_UNIFORM, seed);
+  p->in = box_filled(GPURED_F32, ndim, shape, LAYOUT_C, OR_UNIFORM, seed);
   p->sum = box_output(GPURED_F32, 1, &one, LAYOUT_C, 0);
   p->want_sum = box_output(GPURED_F32, 1, &one, LAYOUT_C, 0);
-  p->scan = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
-  p->want_scan = box_output(GPURED_F32, 1, &n, LAYOUT_C, 0);
-  oracle_reduce(GPURED_SUM, &p->in.t, 1, &p->want_sum.t, 0, 0);
+  p->scan = box_output(GPURED_F32, ndim, shape, LAYOUT_C, 0);
+  p->want_scan = box_output(GPURED_F32, ndim, shape, LAYOUT_C, 0);
+  oracle_reduce(GPURED_SUM, &p->in.t, (1u << ndim) - 1, &p->want_sum.t, 0, 0);
   oracle_scan(GPURED_SUM, &p->in.t, 0, 0, &p->want_scan.t, 0);
   p->din = to_device(&p->in, 0);
   p->dsum = to_device(&p->sum, 0);
   p->dscan = to_device(&p->scan, 0);
   RUN(cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking));
 }
+
+static void make_pending(pending *p, int64_t n, uint64_t seed) { make_shaped(p, 1, &n, seed); }
 
 static void check_pending(pending *p, const char *name) {
   from_device(&p->dsum);
@@ -444,7 +470,7 @@ static void free_pending(pending *p) {
 }
 
 static void both_calls(pending *p, const gpured_options *o) {
-  gpured_status st = gpured_reduce(GPURED_SUM, &p->din.t, 1, &p->dsum.t, o);
+  gpured_status st = gpured_reduce(GPURED_SUM, &p->din.t, (1u << p->din.t.ndim) - 1, &p->dsum.t, o);
   CHECK(st == GPURED_OK, "sum: status %d", (int)st);
   st = gpured_scan(GPURED_SUM, &p->din.t, 0, 0, &p->dscan.t, o);
   CHECK(st == GPURED_OK, "scan: status %d", (int)st);
@@ -472,17 +498,21 @@ static void test_streams(gpured_backend backend) {
   many_streams(p, STREAMS, MANY, 12345, 50);
 }
 
-/* Calls of one stream use the same standing memory, whatever their sizes, and leave it as they found
- * it; a graph that was captured there in between does not use it. */
+/* Calls of one stream use the same standing memory, whatever their sizes and kernels, and leave it
+ * as they found it; a graph that was captured there in between does not use it, nor do scans that
+ * need more. */
 static void one_stream(void) {
-  enum { SIZES = 9, ROUNDS = 20 };
-  static const int64_t sizes[SIZES] = {MANY, 4097, 70000, 1 << 20, 33333, 65536, 8200, 500000, 17};
+  enum { SIZES = 15, ROUNDS = 20 };
+  static const int64_t sizes[SIZES][2] = {
+      {MANY, 0},    {4097, 0},   {70000, 0},   {1 << 20, 0}, {33333, 0},
+      {65536, 0},   {1000, 700}, {8200, 0},    {500000, 0},  {17, 0},
+      {3000000, 0}, {257, 1500}, {1 << 24, 0}, {600, 5},     {(1 << 24) + 2000000, 0}};
   pending p[SIZES];
   gpured_options o;
   cudaGraph_t graph;
   cudaGraphExec_t run;
   int i, k;
-  for (i = 0; i < SIZES; ++i) make_pending(&p[i], sizes[i], (uint64_t)i + 50);
+  for (i = 0; i < SIZES; ++i) make_shaped(&p[i], sizes[i][1] ? 2 : 1, sizes[i], (uint64_t)i + 50);
   o = stream_options(p[0].stream);
   RUN(cudaStreamBeginCapture(p[0].stream, cudaStreamCaptureModeGlobal));
   both_calls(&p[2], &o);
@@ -497,12 +527,13 @@ static void one_stream(void) {
   RUN(cudaGraphExecDestroy(run));
   RUN(cudaGraphDestroy(graph));
   for (i = 0; i < SIZES; ++i) {
-    check_pending(&p[i], text("%d elements, one stream", (int)sizes[i]));
+    check_pending(&p[i], text("%d x %d elements, one stream", (int)sizes[i][0], (int)sizes[i][1]));
     free_pending(&p[i]);
   }
 }
 
-/* More streams than have standing memory; streams that come later do without. */
+/* More streams than have standing memory (scans have it for 32 of them, sums for 16); those that
+ * come later do without. */
 static void test_standing(gpured_backend backend) {
   enum { LIVE = 200 };
   pending *p = (pending *)malloc(LIVE * sizeof *p);
@@ -1076,6 +1107,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
+                                {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
