@@ -128,7 +128,7 @@ GPURED__DEV bool equal(uint64_t a, uint64_t b) { return a == b; }
 GPURED__DEV bool equal(int a, int b) { return a == b; }
 
 GPURED__DEV bool is_nan(float x) { return gpured__isnan_f32(x); }
-GPURED__DEV bool is_nan(double x) { return gpured__isnan_f64(x); }
+GPURED__DEV bool is_nan(double x) { return x != x; } /* bits would be three instructions */
 GPURED__DEV bool is_nan(uint64_t) { return false; }
 GPURED__DEV bool is_nan(int) { return false; }
 GPURED__DEV bool is_finite(float x) { return gpured__isfinite_f32(x); }
@@ -148,8 +148,11 @@ GPURED__DEV float greater_of(float a, float b) {
 /* For what is no NaN. */
 GPURED__DEV double greater_of(double a, double b) {
   double r;
-  asm("max.f64 %0, %1, %2;" : "=d"(r) : "d"(a), "d"(b));
-  return is_nan(a) || is_nan(b) ? gpured__quiet_nan_f64() : r;
+  asm("{ .reg .pred p; setp.nan.f64 p, %1, %2; max.f64 %0, %1, %2;"
+      " selp.f64 %0, 0d7FF8000000000000, %0, p; }"
+      : "=&d"(r)
+      : "d"(a), "d"(b));
+  return r;
 }
 GPURED__DEV uint64_t greater_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 GPURED__DEV int greater_of(int a, int b) { return a > b ? a : b; }
@@ -365,6 +368,10 @@ GPURED__DEV void widen(S raw, float *x) {
   if (D == GPURED_BF16) *x = __uint_as_float((uint32_t)raw << 16);
 }
 template <int D, class S>
+GPURED__DEV void widen(S raw, uint32_t *x) { /* an integer's own bits */
+  *x = (uint32_t)raw;
+}
+template <int D, class S>
 GPURED__DEV void widen(S raw, double *x) {
   float narrow;
   if (D == GPURED_F64) {
@@ -389,6 +396,11 @@ GPURED__DEV void adjust(double *, int) {}
 GPURED__DEV void adjust(uint64_t *x, int how) {
   if (how == GPURED__NONZERO) *x = *x != 0;
   if (how == GPURED__ABS) *x = (int64_t)*x < 0 ? 0u - *x : *x;
+}
+
+GPURED__DEV void adjust(uint32_t *x, int how) {
+  if (how == GPURED__NONZERO) *x = *x != 0;
+  if (how == GPURED__ABS) *x = (int32_t)*x < 0 ? 0u - *x : *x;
 }
 
 /* An element of a dtype known at run time. */
@@ -695,36 +707,37 @@ static __device__ __noinline__ void store_exact(const job &j, char *to, uint64_t
   store_any(to, j.out_dtype, real_result(j, (double)(int64_t)y));
 }
 
+/* What is stored of a sequence's node. */
 template <int K, class T>
-GPURED__DEV void store_folded(const job &j, char *to, T y) {
-  store_any(to, j.out_dtype, real_result(j, y));
+GPURED__DEV T result_of(const job &j, T y) {
+  typedef decltype(bits_of(y)) U;
+  if (K == K_MAX) set_bits(&y, (U)(bits_of(y) ^ (U)j.flip));
+  return real_result(j, y);
+}
+template <int K, class T>
+GPURED__DEV uint64_t result_of(const job &, arg_node<T> y) {
+  return (uint64_t)y.i;
+}
+template <int K, class T>
+GPURED__DEV T result_of(const job &, pair_node<T> y) {
+  return is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m;
+}
+template <int K, class T>
+GPURED__DEV T result_of(const job &j, moments_node<T> y) {
+  const T v = quotient(y.m2, (T)(j.n > j.ddof ? j.n - j.ddof : 0));
+  return j.op == GPURED_STD ? root(v) : v;
+}
+
+template <int K, class N>
+GPURED__DEV void store_at(const job &j, char *to, const N &y) {
+  store_any(to, j.out_dtype, result_of<K>(j, y));
 }
 template <int K>
-GPURED__DEV void store_folded(const job &j, char *to, uint64_t y) {
+GPURED__DEV void store_at(const job &j, char *to, uint64_t y) {
   if ((K == K_ADD || K == K_SQUARE) && (j.op == GPURED_MEAN || j.op == GPURED_NORM2))
     store_exact(j, to, y);
   else
-    store_any(to, j.out_dtype, y);
-}
-
-template <int K, class T>
-GPURED__DEV void store_at(const job &j, char *to, T y) {
-  typedef decltype(bits_of(y)) U;
-  if (K == K_MAX) set_bits(&y, (U)(bits_of(y) ^ (U)j.flip));
-  store_folded<K>(j, to, y);
-}
-template <int K, class T>
-GPURED__DEV void store_at(const job &j, char *to, arg_node<T> y) {
-  store_any(to, j.out_dtype, (uint64_t)y.i);
-}
-template <int K, class T>
-GPURED__DEV void store_at(const job &j, char *to, pair_node<T> y) {
-  store_any(to, j.out_dtype, is_finite(y.m) ? add(y.m, logarithm(y.s)) : y.m);
-}
-template <int K, class T>
-GPURED__DEV void store_at(const job &j, char *to, moments_node<T> y) {
-  T v = quotient(y.m2, (T)(j.n > j.ddof ? j.n - j.ddof : 0));
-  store_any(to, j.out_dtype, j.op == GPURED_STD ? root(v) : v);
+    store_any(to, j.out_dtype, result_of<K>(j, y));
 }
 template <int K, class N>
 GPURED__DEV void store_result(const job &j, int64_t sequence, const N &y) {
@@ -950,53 +963,53 @@ struct halves<K, N, 0> {
  */
 enum { ALONE_MOST = GPURED__LANES };
 
-/* The fold of n values, each the only one of its lane; f: what is done to it first. */
-template <int K, class T, class F>
-GPURED__DEV T fold_alone(const T *x, int n, const F &f) {
-  T a[ALONE_MOST];
+/* The fold of n values of at most MOST, each the only one of its lane; f: what is done to it. */
+template <int K, int MOST, class T, class F>
+GPURED__DEV T fold_alone(const T (&x)[MOST], int n, const F &f) {
+  T a[MOST];
 #pragma unroll
-  for (int l = 0; l < ALONE_MOST; ++l) {
+  for (int l = 0; l < MOST; ++l) {
     set_neutral<K>(&a[l]);
     if (l < n) a[l] = first<K>(f(x[l]));
   }
-  halves<K, T, ALONE_MOST / 2>::fold(a);
+  halves<K, T, MOST / 2>::fold(a);
   return a[0];
 }
 
-template <int A, int K>
+template <int A, int K, int MOST>
 struct alone {
   typedef typename acc<A>::T T;
-  GPURED__DEV T node(const job &j, const T *x, int n) {
+  GPURED__DEV T node(const job &j, const T (&x)[MOST], int n) {
     return fold_alone<K>(x, n, [&](T y) { return prepared<K>(y, j); });
   }
 };
-template <int A>
-struct alone<A, K_ARG> {
+template <int A, int MOST>
+struct alone<A, K_ARG, MOST> {
   typedef typename acc<A>::T T;
-  GPURED__DEV arg_node<T> node(const job &j, const T *x, int n) {
-    arg_node<T> best = {prepared<K_ARG>(x[0], j), 0};
+  GPURED__DEV arg_node<T> node(const job &j, const T (&x)[MOST], int n) {
+    T v = prepared<K_ARG>(x[0], j);
+    int at = 0;
 #pragma unroll
-    for (int l = 1; l < ALONE_MOST; ++l) {
-      const arg_node<T> y = {prepared<K_ARG>(x[l], j), l};
-      if (l < n) best = combined<K_ARG>(best, y);
-    }
+    for (int l = 1; l < MOST; ++l)
+      if (l < n) keep_best(prepared<K_ARG>(x[l], j), l, &v, &at);
+    const arg_node<T> best = {v, at};
     return best;
   }
 };
-template <int A>
-struct alone<A, K_LSE> {
+template <int A, int MOST>
+struct alone<A, K_LSE, MOST> {
   typedef typename acc<A>::T T;
-  GPURED__DEV pair_node<T> node(const job &, const T *x, int n) {
+  GPURED__DEV pair_node<T> node(const job &, const T (&x)[MOST], int n) {
     pair_node<T> y = {fold_alone<K_MAX>(x, n, [](T e) { return e; }), 1};
     if (is_finite(y.m))
       y.s = fold_alone<K_ADD>(x, n, [&](T e) { return exponential(sub(e, y.m)); });
     return y;
   }
 };
-template <int A>
-struct alone<A, K_MOMENTS> {
+template <int A, int MOST>
+struct alone<A, K_MOMENTS, MOST> {
   typedef typename acc<A>::T T;
-  GPURED__DEV moments_node<T> node(const job &, const T *x, int n) {
+  GPURED__DEV moments_node<T> node(const job &, const T (&x)[MOST], int n) {
     moments_node<T> y;
     y.n = n;
     y.mean = quotient(fold_alone<K_ADD>(x, n, [](T e) { return e; }), (T)n);
@@ -1021,7 +1034,7 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_alone(const job j) 
       x[l] = 0;
       if (l < n) x[l] = element<T>(r, l);
     }
-    store_result<K>(j, s, alone<A, K>::node(j, x, n));
+    store_result<K>(j, s, alone<A, K, ALONE_MOST>::node(j, x, n));
   }
 }
 
@@ -1855,18 +1868,20 @@ GPURED__DEV int ragged_start(const job &j, const rows &w, int64_t row, int r) {
   return r * w.pitch * 16 + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & (w.line - 1));
 }
 
+/* Element i of 16 bytes, as it is stored. */
+template <int D>
+GPURED__DEV typename stored<D>::S element_of(const uint4 &q, int i) {
+  typedef typename stored<D>::S S;
+  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+  const int bit = i * (int)sizeof(S) * 8;
+  if (sizeof(S) == 8) return (S)(word[bit / 32] | (uint64_t)word[(bit / 32 + 1) % 4] << 32);
+  return (S)(word[bit / 32] >> bit % 32);
+}
 /* 16 bytes as values. */
 template <int D, class T, int V>
 GPURED__DEV void unpack(const uint4 q, T *x, int how) {
-  typedef typename stored<D>::S S;
-  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    const int bit = i * (int)sizeof(S) * 8;
-    uint64_t raw = word[bit / 32] >> bit % 32;
-    if (sizeof(S) == 8) raw = word[bit / 32] | (uint64_t)word[(bit / 32 + 1) % 4] << 32;
-    widen<D>((S)raw, &x[i]);
-  }
+  for (int i = 0; i < V; ++i) widen<D>(element_of<D>(q, i), &x[i]);
   if (how == GPURED__NONZERO || how == GPURED__ABS)
 #pragma unroll
     for (int i = 0; i < V; ++i) adjust(&x[i], how);
@@ -2408,6 +2423,59 @@ struct unit_of<GPURED__U64, GPURED_I8, K_ADD> : byte_sum<GPURED_I8> {};
 template <>
 struct unit_of<GPURED__U64, GPURED_U8, K_ADD> : byte_sum<GPURED_U8> {};
 
+/* Extrema of integers of 32 bits: in those, flipped to the order that prepared() gives 64. */
+template <int D>
+GPURED__DEV piece<D, uint32_t> in_words(const piece<D, uint64_t> &p) {
+  return {p.stage, p.slot, p.width_log2, p.count, p.how};
+}
+template <int D>
+GPURED__DEV ragged<D, uint32_t> in_words(const ragged<D, uint64_t> &p) {
+  return {p.stage, p.vector, p.mask, p.origin, p.end, p.how, p.count};
+}
+template <int D>
+struct word_search {
+  template <class Q>
+  GPURED__DEV uint64_t best(const job &j, const Q &p) {
+    const uint32_t flip = (uint32_t)(j.flip >> 32);
+    uint32_t most = 0;
+    uint64_t x;
+    each_row(in_words(p), [&](int, const uint32_t *y, bool, auto exists) {
+#pragma unroll
+      for (int i = 0; i < Q::V; ++i)
+        if (exists(i)) most = max(most, y[i] ^ flip);
+    });
+    most ^= flip;
+    widen<D>((typename stored<D>::S)most, &x);
+    if (p.how == GPURED__ABS) x = most;
+    return p.count > 0 ? prepared<K_MAX>(x, j) : lowest(uint64_t());
+  }
+  template <class Q>
+  GPURED__DEV int find(const job &j, const Q &p, uint64_t m, int t) {
+    const uint32_t wanted = (uint32_t)(m ^ j.flip);
+    int at = INT32_MAX;
+    each_row(in_words(p), [&](int r, const uint32_t *y, bool, auto exists) {
+#pragma unroll
+      for (int i = 0; i < Q::V; ++i)
+        if (exists(i) && y[i] == wanted) at = min(at, r * 16 + p.place(t) + i);
+    });
+    return at;
+  }
+};
+template <int D>
+struct word_max {
+  enum { P = 4, V = 4, VN = V, PN = P };
+  template <class Q>
+  GPURED__DEV void make(const job &j, const Q &p, int, int64_t, int, uint64_t *node) {
+#pragma unroll
+    for (int i = 1; i < V; ++i) set_neutral<K_MAX>(&node[i]);
+    node[0] = word_search<D>::best(j, p);
+  }
+};
+template <>
+struct unit_of<GPURED__U64, GPURED_I32, K_MAX> : word_max<GPURED_I32> {};
+template <>
+struct unit_of<GPURED__U64, GPURED_U32, K_MAX> : word_max<GPURED_U32> {};
+
 /* The greatest of a thread's elements, and the first place of a value among them, in the block. */
 template <int A, int D>
 struct search {
@@ -2450,6 +2518,11 @@ template <>
 struct search<GPURED__U64, GPURED_I8> : byte_search<GPURED_I8> {};
 template <>
 struct search<GPURED__U64, GPURED_U8> : byte_search<GPURED_U8> {};
+
+template <>
+struct search<GPURED__U64, GPURED_I32> : word_search<GPURED_I32> {};
+template <>
+struct search<GPURED__U64, GPURED_U32> : word_search<GPURED_U32> {};
 
 template <int A, int D>
 struct unit_of<A, D, K_ARG> {
@@ -3162,8 +3235,8 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Neighbouring sequences lie side by side in memory. A thread reads 16 bytes of V columns at a time
  * and has one lane of them, the rows l, l + 16, ... of each block; a block of threads is `across`
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
- * COLS_SHORT elements) are read whole by one thread for V columns. Where the order is free, a
- * segment's node is one value and not 16 lanes.
+ * COLS_SHORT elements, or a block of them where columns are many) are read whole by one thread for
+ * V columns. Where the order is free, a segment's node is one value and not 16 lanes.
  *
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
@@ -3194,8 +3267,7 @@ struct cols {
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 16 rows are read as one, and a tile is all columns */
-  int loose;                /* short ones: rows begin anywhere, elements are loaded one by one */
-  int packed;               /* short ones: 16 bytes of results lie together, */
+  int packed;               /* short ones: a thread's results are whole vectors, */
   int64_t out_step;         /* or neighbours so many bytes apart */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
@@ -3213,44 +3285,6 @@ template <int D>
 struct strip {
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
 };
-
-/* 2 to 16 bytes in one load. */
-GPURED__DEV uint4 load_strip(const char *p, int bytes) {
-  uint4 q = make_uint4(0, 0, 0, 0);
-  if (bytes == 16) {
-    q = __ldg((const uint4 *)p);
-  } else if (bytes == 8) {
-    uint2 h = __ldg((const uint2 *)p);
-    q.x = h.x;
-    q.y = h.y;
-  } else if (bytes == 4) {
-    q.x = __ldg((const uint32_t *)p);
-  } else {
-    q.x = __ldg((const uint16_t *)p);
-  }
-  return q;
-}
-
-/* `count` elements, wherever they lie, in the place of one load. */
-template <int SIZE>
-GPURED__DEV uint4 load_loose(const char *p, int count) {
-  uint32_t word[4] = {0, 0, 0, 0};
-#pragma unroll
-  for (int i = 0; i < (SIZE == 8 ? 2 : 4); ++i) {
-    if (i >= count) break;
-    if (SIZE == 8) {
-      const uint2 h = __ldg((const uint2 *)p + i);
-      word[2 * i % 4] = h.x;
-      word[2 * i % 4 + 1] = h.y;
-    } else {
-      const uint32_t x = SIZE == 4   ? __ldg((const uint32_t *)p + i)
-                         : SIZE == 2 ? __ldg((const uint16_t *)p + i)
-                                     : __ldg((const uint8_t *)p + i);
-      word[i * SIZE / 4] |= x << i * SIZE % 4 * 8;
-    }
-  }
-  return make_uint4(word[0], word[1], word[2], word[3]);
-}
 
 /* Where the 16 bytes of a thread lie among those of its `across` neighbours, for one copy after
  * another of rows that are `step` bytes apart: as far behind a line of 128 bytes as in memory. A
@@ -3486,6 +3520,21 @@ struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
  * bits. Four bytes at a time are made unsigned ones of the same order, and what was done to them
  * is undone in the nodes.
  */
+/* Byte b of a changed word to what is kept of its column. Squares are of the word as it came. */
+template <int D, int K>
+GPURED__DEV uint32_t byte_step(uint32_t a, uint32_t word, int b, int row) {
+  const uint32_t only = (uint32_t)(K == K_SQUARE ? 0xff : 1) << 8 * b;
+  if (K == K_ADD) return __dp4a(word, only, a);
+  if (K == K_SQUARE && D == GPURED_I8)
+    return (uint32_t)__dp4a((int)(word & only), (int)word, (int)a);
+  if (K == K_SQUARE) return __dp4a(word & only, word, a);
+  /* the greatest byte, and for indices of those the first row: the greatest of 0xffff - row */
+  const uint32_t x =
+      K == K_MAX ? __byte_perm(word, 0, 0x4440u + (unsigned)b)
+                 : __byte_perm(word, 0xffffu - (uint32_t)row, 0x0654u + ((unsigned)b << 12));
+  return a > x ? a : x;
+}
+
 template <int D>
 struct byte_rows {
   uint32_t mask; /* of a byte, four times */
@@ -3509,6 +3558,14 @@ struct byte_rows {
 #pragma unroll
     for (int i = 0; i < 4; ++i) word[i] ^= mask;
   }
+  /* A row of 16 columns to what is kept of them. */
+  template <int K>
+  __device__ __forceinline__ void take(uint32_t *kept, const uint4 &raw, int row) const {
+    uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
+    if (K != K_SQUARE) change(word);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, row);
+  }
   /* The element that a changed byte came from, as widen() and adjust() leave it. */
   __device__ __forceinline__ uint64_t element(uint32_t byte) const {
     byte ^= mask & 0xffu;
@@ -3518,34 +3575,19 @@ struct byte_rows {
   }
 };
 
-/* Byte b of a changed word to what is kept of its column. Squares are of the word as it came. */
-template <int D, int K>
-GPURED__DEV uint32_t byte_step(uint32_t a, uint32_t word, int b, int row) {
-  const uint32_t only = (uint32_t)(K == K_SQUARE ? 0xff : 1) << 8 * b;
-  if (K == K_ADD) return __dp4a(word, only, a);
-  if (K == K_SQUARE && D == GPURED_I8)
-    return (uint32_t)__dp4a((int)(word & only), (int)word, (int)a);
-  if (K == K_SQUARE) return __dp4a(word & only, word, a);
-  /* the greatest byte, and for indices of those the first row: the greatest of 0xffff - row */
-  const uint32_t x =
-      K == K_MAX ? __byte_perm(word, 0, 0x4440u + (unsigned)b)
-                 : __byte_perm(word, 0xffffu - (uint32_t)row, 0x0654u + ((unsigned)b << 12));
-  return a > x ? a : x;
-}
-
-template <int D, int K>
-GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept,
-                           const column_share &share, int i, uint64_t *a) {
-  const int rows = share.rows + share.in_last(i);
+/* What was kept of a column of so many rows; index(row): where one of them is in the sequence. */
+template <int D, int K, class F>
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int rows,
+                           const F &, uint64_t *a) {
   if (K == K_ADD) *a = (uint64_t)((int64_t)kept - (int64_t)rows * (int64_t)(bytes.mask & 0xffu));
   if (K == K_SQUARE) *a = kept;
   if (K == K_MAX) *a = prepared<K_MAX>(bytes.element(kept), j);
 }
-template <int D, int K>
-GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept,
-                           const column_share &share, int i, arg_node<uint64_t> *a) {
+template <int D, int K, class F>
+GPURED__DEV void byte_node(const job &j, const byte_rows<D> &bytes, uint32_t kept, int,
+                           const F &index, arg_node<uint64_t> *a) {
   a->v = prepared<K_ARG>(bytes.element(kept >> 24), j);
-  a->i = share.index(i, (int)(0xffffu - (kept & 0xffffu)));
+  a->i = index((int)(0xffffu - (kept & 0xffffu)));
 }
 
 template <int A, int D, int K>
@@ -3558,12 +3600,8 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
     uint32_t kept[16];
 #pragma unroll
     for (int i = 0; i < 16; ++i) kept[i] = 0;
-    ring_rows(ring, share.rows, [&](int row, const uint4 &raw) {
-      uint32_t word[4] = {raw.x, raw.y, raw.z, raw.w};
-      if (K != K_SQUARE) bytes.change(word);
-#pragma unroll
-      for (int i = 0; i < 16; ++i) kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, row);
-    });
+    ring_rows(ring, share.rows,
+              [&](int row, const uint4 &raw) { bytes.template take<K>(kept, raw, row); });
     if (share.begin < share.end)
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
@@ -3578,7 +3616,10 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
     for (int i = 0; i < 16; ++i) {
       N x;
       set_neutral<K>(&x);
-      if (share.has(i)) byte_node<D, K>(j, bytes, kept[i], share, i, &x);
+      if (share.has(i))
+        byte_node<D, K>(
+            j, bytes, kept[i], share.rows + share.in_last(i),
+            [&](int row) { return share.index(i, row); }, &x);
       put(i, x);
     }
   }
@@ -3731,206 +3772,6 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     __syncthreads();
   }
   end_columns<A, K>(j, c, grid, columns, (int)rank, group, outer, first_col);
-}
-
-/* Short sequences: PER rows a lane, four lanes or all of them at a time; the fold goes depth
- * first, so that few values are kept. Lane l of step s stands for itself and all lanes that fold
- * into it. */
-template <int A, int D, int K>
-struct short_column {
-  typedef typename acc<A>::T T;
-  typedef T N;
-  enum { V = sizeof(T) == 4 ? 4 : 2, BYTES = V * stored<D>::SIZE };
-
-  template <int PER>
-  GPURED__DEV void lane(const job &j, const uint4 *raw, int l, T *a) {
-#pragma unroll
-    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
-#pragma unroll
-    for (int k = 0; k < PER; ++k)
-      if (l + k * GPURED__LANES < j.n) {
-        T x[V];
-        unpack<D, T, V>(raw[k], x, j.how);
-#pragma unroll
-        for (int i = 0; i < V; ++i)
-          a[i] = k == 0 ? first<K>(prepared<K>(x[i], j)) : step<K>(a[i], prepared<K>(x[i], j));
-      }
-  }
-  GPURED__DEV void join(T *a, const T *b) {
-#pragma unroll
-    for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], b[i]);
-  }
-  /* Lanes L, L + 8, L + 4, L + 12, as far as there are MOST rows. */
-  template <int PER, int MOST, int L>
-  GPURED__DEV void four(const job &j, const uint4 (*raw)[PER], T *a) {
-    T b[V], c[V];
-    lane<PER>(j, raw[0], L, a);
-    if (L + 8 < MOST) {
-      lane<PER>(j, raw[1], L + 8, b);
-      join(a, b);
-    }
-    if (L + 4 < MOST) {
-      lane<PER>(j, raw[2], L + 4, b);
-      if (L + 12 < MOST) {
-        lane<PER>(j, raw[3], L + 12, c);
-        join(b, c);
-      }
-      join(a, b);
-    }
-  }
-  template <int PER, int MOST, int L>
-  GPURED__DEV void fetch(const job &j, const char *base, int64_t row_bytes, int loose,
-                         uint4 (*raw)[PER]) {
-    const int lanes[4] = {L, L + 8, L + 4, L + 12};
-    const auto each = [&](const auto &load) {
-#pragma unroll
-      for (int q = 0; q < 4; ++q)
-#pragma unroll
-        for (int k = 0; k < PER; ++k)
-          if (lanes[q] < MOST && lanes[q] + k * GPURED__LANES < j.n)
-            raw[q][k] = load(base + (lanes[q] + k * GPURED__LANES) * row_bytes);
-    };
-    if (loose)
-      each([&](const char *p) { return load_loose<stored<D>::SIZE>(p, loose); });
-    else
-      each([](const char *p) { return load_strip(p, BYTES); });
-  }
-  /* All rows at a time. */
-  template <int MOST>
-  GPURED__DEV void run_few(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
-    T b[V], c[V];
-    uint4 raw[4][4][1];
-    fetch<1, MOST, 0>(j, base, row_bytes, loose, raw[0]);
-    fetch<1, MOST, 2>(j, base, row_bytes, loose, raw[1]);
-    fetch<1, MOST, 1>(j, base, row_bytes, loose, raw[2]);
-    fetch<1, MOST, 3>(j, base, row_bytes, loose, raw[3]);
-    four<1, MOST, 0>(j, raw[0], a);
-    four<1, MOST, 2>(j, raw[1], b);
-    join(a, b);
-    four<1, MOST, 1>(j, raw[2], b);
-    four<1, MOST, 3>(j, raw[3], c);
-    join(b, c);
-    join(a, b);
-  }
-  GPURED__DEV void run_more(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
-    T b[V], c[V];
-    uint4 raw[4][4];
-    fetch<4, 16, 0>(j, base, row_bytes, loose, raw);
-    four<4, 16, 0>(j, raw, a);
-    fetch<4, 16, 2>(j, base, row_bytes, loose, raw);
-    four<4, 16, 2>(j, raw, b);
-    join(a, b);
-    fetch<4, 16, 1>(j, base, row_bytes, loose, raw);
-    four<4, 16, 1>(j, raw, b);
-    fetch<4, 16, 3>(j, base, row_bytes, loose, raw);
-    four<4, 16, 3>(j, raw, c);
-    join(b, c);
-    join(a, b);
-  }
-  template <int MOST>
-  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, T *a) {
-    if (MOST <= COLS_FEW && j.n <= 4)
-      run_few<4>(j, base, row_bytes, loose, a);
-    else if (MOST <= COLS_FEW)
-      run_few<COLS_FEW>(j, base, row_bytes, loose, a);
-    else if (j.n <= GPURED__LANES)
-      run_few<GPURED__LANES>(j, base, row_bytes, loose, a);
-    else
-      run_more(j, base, row_bytes, loose, a);
-  }
-};
-
-template <int A, int D>
-struct short_column<A, D, K_ARG> {
-  typedef typename acc<A>::T T;
-  typedef arg_node<T> N;
-  enum { V = sizeof(T) == 4 ? 4 : 2 };
-  template <int MOST>
-  GPURED__DEV void run(const job &j, const char *base, int64_t row_bytes, int loose, N *result) {
-    enum { AT_ONCE = MOST < 16 ? MOST : 16 };
-    T best[V];
-    int at[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      best[i] = lowest(T());
-      at[i] = 0;
-    }
-    for (int row = 0; row < (int)j.n; row += AT_ONCE) {
-      uint4 raw[AT_ONCE];
-#pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) {
-        const char *from = base + (row + k) * row_bytes;
-        if (row + k < (int)j.n)
-          raw[k] = loose ? load_loose<stored<D>::SIZE>(from, loose)
-                         : load_strip(from, V * stored<D>::SIZE);
-      }
-#pragma unroll
-      for (int k = 0; k < AT_ONCE; ++k) {
-        T x[V];
-        if (row + k >= (int)j.n) break;
-        unpack<D, T, V>(raw[k], x, j.how);
-#pragma unroll
-        for (int i = 0; i < V; ++i) keep_best(prepared<K_ARG>(x[i], j), row + k, &best[i], &at[i]);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      result[i].v = best[i];
-      result[i].i = at[i];
-    }
-  }
-};
-
-/* 16 bytes of neighbouring results of the accumulator's own type. */
-template <int K, class T>
-GPURED__DEV void store_packed(const job &j, int64_t sequence, const T *result) {
-  T y[16 / sizeof(T)];
-  uint4 q;
-#pragma unroll
-  for (int i = 0; i < (int)(16 / sizeof(T)); ++i) {
-    typedef decltype(bits_of(T())) U;
-    y[i] = result[i];
-    if (K == K_MAX) set_bits(&y[i], (U)(bits_of(y[i]) ^ (U)j.flip));
-    y[i] = canonical(real_result(j, y[i]));
-  }
-  memcpy(&q, y, 16);
-  *(uint4 *)place(j, sequence) = q;
-}
-template <int K, class T>
-GPURED__DEV void store_packed(const job &, int64_t, const arg_node<T> *) {}
-
-/* Blocks to a multiprocessor: as many as leave a thread the registers for 16 rows. */
-static constexpr __host__ __device__ int short_resident(int most, int acc, int size) {
-  const int bytes = (acc == GPURED__F32 ? 4 : 2) * size;
-  return most <= COLS_FEW ? 6 : bytes > 8 ? 3 : acc == GPURED__U64 && bytes == 8 ? 5 : 6;
-}
-
-/* LOOSE: whether rows are, which the kernel of few rows has to know: a branch costs it 0.04 of a
- * read. */
-template <int A, int D, int K, int MOST, bool LOOSE = false>
-static __global__ void __launch_bounds__(SHORT_THREADS, short_resident(MOST, A, stored<D>::SIZE))
-    reduce_short_cols(const job j, const cols c) {
-  typedef short_column<A, D, K> column;
-  enum { V = column::V };
-  typename column::N result[V];
-  const int64_t strips = (c.width + V - 1) / V;
-  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < c.tiles;
-       k += (int64_t)gridDim.x * SHORT_THREADS) {
-    const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
-    const int64_t col = (k - outer * strips) * V;
-    const char *base = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
-    const int loose = MOST <= COLS_FEW ? LOOSE : c.loose;
-    const int count = loose && c.width - col < V ? (int)(c.width - col) : V;
-    column::template run<MOST>(j, base, c.row_bytes, loose ? count : 0, result);
-    if (c.packed) {
-      store_packed<K>(j, outer * c.width + col, result);
-      continue;
-    }
-    char *to = place(j, outer * c.width + col);
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-      if (i < count) store_at<K>(j, to + i * c.out_step, result[i]);
-  }
 }
 
 /* ---- Columns that are needed twice ---- */
@@ -4246,8 +4087,6 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
   }
 }
 
-/* ---- Short columns that are needed twice ---- */
-
 template <int K, int LANES, int V, class T>
 GPURED__DEV void set_lanes(T (*lanes)[V]) {
 #pragma unroll
@@ -4265,6 +4104,409 @@ GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
   halves<K, T, LANES / 2>::fold(a);
   return a[0];
 }
+
+/* ---- Short columns ---- */
+/*
+ * One thread has V neighbouring columns, and all they have: 16 bytes of each row, as many rows at a
+ * time as its registers hold. Where rows begin anywhere those are cut from two vectors, the second
+ * of which is the neighbour's first one, and on its way to the first cache by then.
+ */
+enum { SHORT_AT_ONCE = 8 };
+
+/* The 16 bytes at p, of elements of SIZE bytes, from the two vectors that have them. */
+template <int SIZE>
+GPURED__DEV uint4 cut_vector(const char *p, const uint4 &a, const uint4 &b) {
+  const unsigned behind = (unsigned)(uintptr_t)p;
+  uint32_t w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+  for (int i = 0; i < 6; ++i) w[i] = behind & 8 ? w[i + 2] : w[i];
+  if (SIZE < 8)
+#pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = behind & 4 ? w[i + 1] : w[i];
+  if (SIZE < 4)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], behind % 4 * 8);
+  return make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+/* WRITTEN: by this kernel too, so that it has to be an ordinary load. */
+template <bool WRITTEN, class Q>
+GPURED__DEV Q load_as(const char *p) {
+  return WRITTEN ? *(const Q *)p : __ldg((const Q *)p);
+}
+/* The same in two or three pieces, which are as many registers as they bring. */
+template <int SIZE, bool WRITTEN>
+GPURED__DEV uint4 load_pieces(const char *p) {
+  uint2 a, b;
+  if (SIZE == 8 || !((uintptr_t)p & 4)) {
+    a = load_as<WRITTEN, uint2>(p);
+    b = load_as<WRITTEN, uint2>(p + 8);
+    return make_uint4(a.x, a.y, b.x, b.y);
+  }
+  a = load_as<WRITTEN, uint2>(p + 4);
+  return make_uint4(load_as<WRITTEN, uint32_t>(p), a.x, a.y, load_as<WRITTEN, uint32_t>(p + 12));
+}
+
+/* `count` elements one by one, the last one first, in the place of a vector: a function, since few
+ * threads come to the end of the input. */
+template <int SIZE>
+static __device__ __noinline__ uint4 load_loose(const char *p, int count) {
+  uint4 q = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+  for (const char *at = p + count * SIZE; at > p;) {
+    const uint4 old = q;
+    at -= SIZE;
+    if (SIZE == 8) {
+      const uint2 x = *(const uint2 *)at;
+      q = make_uint4(x.x, x.y, old.x, old.y);
+    } else if (SIZE == 4) {
+      q = make_uint4(*(const uint32_t *)at, old.x, old.y, old.z);
+    } else {
+      const uint32_t x = SIZE == 2 ? *(const uint16_t *)at : *(const uint8_t *)at;
+      q.x = old.x << SIZE * 8 | x;
+      q.y = __funnelshift_l(old.x, old.y, SIZE * 8);
+      q.z = __funnelshift_l(old.y, old.z, SIZE * 8);
+      q.w = __funnelshift_l(old.z, old.w, SIZE * 8);
+    }
+  }
+  return q;
+}
+
+/* What a thread reads. LOOSE: rows begin anywhere. FEW: and it has all of them at once. */
+template <int SIZE, bool LOOSE, bool FEW, bool WRITTEN = false>
+struct short_rows {
+  enum {
+    ORDERED = LOOSE ? 8 : 16, /* rows of an ordered sum at a time */
+    PIECES = LOOSE && FEW && SIZE >= 4
+  };
+  const char *base;
+  int64_t row_bytes;
+  int n, count; /* rows; columns that exist */
+  int whole;    /* rows whose vectors lie before the end of the input */
+
+  __device__ __forceinline__ short_rows(const job &j, int64_t step, const char *from, int columns)
+      : base(from), row_bytes(step), n((int)j.n), count(columns), whole(n) {
+    const int64_t left = j.end - from - 32, last = row_bytes < 0 ? 0 : (n - 1) * row_bytes;
+    if (LOOSE && left < last) whole = row_bytes < 0 || left < last - row_bytes ? 0 : n - 1;
+  }
+  /* Rows row(0) to row(COUNT - 1); those that do not exist are zeros. */
+  template <int COUNT, class F>
+  __device__ __forceinline__ void fetch(uint4 *raw, const F &row) const {
+    uint4 next[COUNT];
+#pragma unroll
+    for (int q = 0; q < COUNT; ++q) {
+      const char *p = base + row(q) * row_bytes;
+      raw[q] = next[q] = make_uint4(0, 0, 0, 0);
+      if (row(q) >= whole) continue;
+      if (PIECES) {
+        raw[q] = load_pieces<SIZE, WRITTEN>(p);
+        continue;
+      }
+      if (LOOSE) p = border_before(p);
+      raw[q] = load_as<WRITTEN, uint4>(p);
+      if (LOOSE) next[q] = load_as<WRITTEN, uint4>(p + 16);
+    }
+    if (!LOOSE) return;
+#pragma unroll
+    for (int q = 0; q < COUNT; ++q)
+      if (!PIECES) raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
+    if (whole == n) return;
+#pragma unroll
+    for (int q = 0; q < COUNT; ++q)
+      if (row(q) >= whole && row(q) < n)
+        raw[q] = load_loose<SIZE>(base + row(q) * row_bytes, count);
+  }
+  /* f(row, raw) for every row, in order. */
+  template <class F>
+  __device__ __forceinline__ void each(const F &f) const {
+    for (int from = 0; from < n; from += SHORT_AT_ONCE) {
+      uint4 raw[SHORT_AT_ONCE];
+      fetch<SHORT_AT_ONCE>(raw, [&](int q) { return from + q; });
+#pragma unroll
+      for (int q = 0; q < SHORT_AT_ONCE; ++q)
+        if (from + q < n) f(from + q, raw[q]);
+    }
+  }
+};
+
+/* 16 lanes, folded by halving stride, S of which are read at a time: lanes l, l + 16 / S, ... */
+template <int A, int D, int K, int WAY>
+struct short_column {
+  typedef typename acc<A>::T T;
+  enum { V = strip<D>::V };
+
+  GPURED__DEV void join(T *a, const T *b) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], b[i]);
+  }
+  /* Lane l from its row `from` on, PER rows of it. */
+  template <int PER>
+  GPURED__DEV void lane(const job &j, const uint4 *raw, int l, int from, T *a) {
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      if (from == 0) set_neutral<K>(&a[i]);
+#pragma unroll
+    for (int k = 0; k < PER; ++k)
+      if (l + (from + k) * GPURED__LANES < j.n) {
+        T x[V];
+        unpack<D, T, V>(raw[k], x, j.how);
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+          const T y = prepared<K>(x[i], j);
+          a[i] = from + k == 0 ? first<K>(y) : step<K>(a[i], y);
+        }
+      }
+  }
+  /* S lanes, `step` apart, of which each half lies together. */
+  template <int PER, int S>
+  GPURED__DEV void fold(const job &j, const uint4 *raw, int l, int step, T *a) {
+    if constexpr (S == 1) {
+      lane<PER>(j, raw, l, 0, a);
+    } else {
+      T b[V];
+      fold<PER, S / 2>(j, raw, l, 2 * step, a);
+      fold<PER, S / 2>(j, raw + S / 2 * PER, l + step, 2 * step, b);
+      join(a, b);
+    }
+  }
+  /* The bits of q < S in reverse. */
+  GPURED__DEV int reversed(int q, int s) {
+    return (q & 1) * (s / 2) + (q >> 1 & 1) * (s / 4) + (q >> 2 & 1) * (s / 8) +
+           (q >> 3) * (s / 16);
+  }
+  /* As many lanes as are read at a time, or one in several goes. */
+  template <int PER, int S, class R>
+  GPURED__DEV void some_lanes(const job &j, const R &rows, int l, int step, T *a) {
+    enum { COUNT = S * PER < R::ORDERED ? S * PER : (int)R::ORDERED };
+    uint4 raw[COUNT];
+    if constexpr (COUNT == S * PER) {
+      rows.template fetch<COUNT>(
+          raw, [&](int q) { return l + reversed(q / PER, S) * step + q % PER * GPURED__LANES; });
+      fold<PER, S>(j, raw, l, step, a);
+    } else {
+#pragma unroll 1
+      for (int from = 0; from < PER && l + from * GPURED__LANES < rows.n; from += COUNT) {
+        rows.template fetch<COUNT>(raw, [&](int q) { return l + (from + q) * GPURED__LANES; });
+        lane<COUNT>(j, raw, l, from, a);
+      }
+    }
+  }
+  /* Depth first, so that few values are kept: a group of S lanes joins those of as many before it
+   * as the binary counter says. */
+  template <int PER, class R>
+  GPURED__DEV void all_lanes(const job &j, const R &rows, T *a) {
+    enum { S = PER < R::ORDERED ? R::ORDERED / PER : 1, GROUPS = GPURED__LANES / S, LEVELS = 4 };
+    T kept[LEVELS][V];
+#pragma unroll 1
+    for (int g = 0; g < GROUPS; ++g) {
+      some_lanes<PER, S>(j, rows, reversed(g, GROUPS), GROUPS, a);
+#pragma unroll
+      for (int level = 0; level < LEVELS; ++level) {
+        if (1 << level == GROUPS) break;
+        if (!(g >> level & 1)) {
+#pragma unroll
+          for (int i = 0; i < V; ++i) kept[level][i] = a[i];
+          break;
+        }
+        join(kept[level], a);
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = kept[level][i];
+      }
+    }
+  }
+  template <class R, class F>
+  GPURED__DEV void run(const job &j, const R &rows, const F &put) {
+    T a[V];
+    if (j.n <= GPURED__LANES)
+      all_lanes<1>(j, rows, a);
+    else if (j.n <= 2 * GPURED__LANES)
+      all_lanes<2>(j, rows, a);
+    else if (j.n <= 4 * GPURED__LANES)
+      all_lanes<4>(j, rows, a);
+    else if (j.n <= 8 * GPURED__LANES)
+      all_lanes<8>(j, rows, a);
+    else
+      all_lanes<GPURED__LANES>(j, rows, a);
+    put(a);
+  }
+};
+
+template <int A, int D, int K>
+struct short_column<A, D, K, SEGMENT_FREE> {
+  typedef typename acc<A>::T T;
+  enum { V = strip<D>::V };
+  template <class R, class F>
+  GPURED__DEV void run(const job &j, const R &rows, const F &put) {
+    T a[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+    rows.each([&](int, const uint4 &raw) {
+      T x[V];
+      unpack<D, T, V>(raw, x, j.how);
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
+    });
+    put(a);
+  }
+};
+
+template <int A, int D>
+struct short_column<A, D, K_ARG, SEGMENT_BEST> {
+  typedef typename acc<A>::T T;
+  enum { V = strip<D>::V };
+  template <class R, class F>
+  GPURED__DEV void run(const job &j, const R &rows, const F &put) {
+    arg_node<T> result[V];
+    T best[V];
+    int at[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      best[i] = lowest(T());
+      at[i] = 0;
+    }
+    rows.each([&](int row, const uint4 &raw) {
+      T x[V];
+      unpack<D, T, V>(raw, x, j.how);
+#pragma unroll
+      for (int i = 0; i < V; ++i) keep_best(prepared<K_ARG>(x[i], j), row, &best[i], &at[i]);
+    });
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      result[i].v = best[i];
+      result[i].i = at[i];
+    }
+    put(result);
+  }
+};
+
+/* Nodes are made where they are stored: sixteen at a time would not fit the registers. */
+template <int A, int D, int K>
+struct short_column<A, D, K, SEGMENT_BYTES> {
+  typedef typename kind<A, K>::N N;
+  enum { V = strip<D>::V };
+  struct results {
+    const job *j;
+    int rows;
+    uint32_t kept[V];
+    __device__ __forceinline__ N operator[](int i) const {
+      N x;
+      byte_node<D, K>(
+          *j, byte_rows<D>(*j, K), kept[i], rows, [](int row) { return row; }, &x);
+      return x;
+    }
+  };
+  template <class R, class F>
+  GPURED__DEV void run(const job &j, const R &rows, const F &put) {
+    const byte_rows<D> bytes(j, K);
+    results result;
+    result.j = &j;
+    result.rows = rows.n;
+#pragma unroll
+    for (int i = 0; i < V; ++i) result.kept[i] = 0;
+    rows.each([&](int row, const uint4 &raw) { bytes.template take<K>(result.kept, raw, row); });
+    put(result);
+  }
+};
+
+/* Few rows: a thread has all of them at once. */
+template <int A, int D, int K, int ROWS, class R, class F>
+GPURED__DEV void run_few(const job &j, const R &rows, const F &put) {
+  enum { V = strip<D>::V };
+  typename kind<A, K>::N result[V];
+  uint4 raw[ROWS];
+  rows.template fetch<ROWS>(raw, [](int q) { return q; });
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    typename acc<A>::T x[ROWS];
+#pragma unroll
+    for (int l = 0; l < ROWS; ++l) widen<D>(element_of<D>(raw[l], i), &x[l]);
+    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS)
+#pragma unroll
+      for (int l = 0; l < ROWS; ++l) adjust(&x[l], j.how);
+    result[i] = alone<A, K, ROWS>::node(j, x, rows.n);
+  }
+  put(result);
+}
+template <int A, int D, int K, int MOST, class R, class F>
+GPURED__DEV void run_short(const job &j, const R &rows, const F &put) {
+  if constexpr (MOST > COLS_FEW)
+    short_column<A, D, K, segment_way(A, D, K)>::run(j, rows, put);
+  else if (j.n <= COLS_FEW / 2)
+    run_few<A, D, K, COLS_FEW / 2>(j, rows, put);
+  else
+    run_few<A, D, K, COLS_FEW>(j, rows, put);
+}
+
+/* A result in an element of SIZE bytes, of a type that can_pack() knows. */
+template <int SIZE>
+GPURED__DEV uint64_t packed_bits(const job &j, float y) {
+  if (SIZE == 4) return __float_as_uint(canonical(y));
+  return j.out_dtype == GPURED_F16 ? to_half(y) : to_brain(y);
+}
+template <int SIZE>
+GPURED__DEV uint64_t packed_bits(const job &, double y) {
+  return (uint64_t)__double_as_longlong(canonical(y));
+}
+template <int SIZE>
+GPURED__DEV uint64_t packed_bits(const job &, uint64_t y) {
+  return SIZE == 8 ? y : y & (((uint64_t)1 << SIZE * 8 % 64) - 1);
+}
+/* V neighbouring results as whole vectors. */
+template <int K, int V, int SIZE, class R>
+GPURED__DEV void store_packed(const job &j, char *to, const R &result) {
+#pragma unroll
+  for (int v = 0; v < V * SIZE / 16; ++v) {
+    uint64_t half[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < 16 / SIZE; ++i)
+      half[i * SIZE / 8] |= packed_bits<SIZE>(j, result_of<K>(j, result[v * (16 / SIZE) + i]))
+                            << i * SIZE % 8 * 8;
+    ((ulonglong2 *)to)[v] = make_ulonglong2(half[0], half[1]);
+  }
+}
+template <int K, int V, class R>
+GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int count,
+                             const R &result) {
+  char *to = place(j, sequence);
+  if (c.packed && count == V) {
+    const int size = size_of(j.out_dtype);
+    if (size == 8) store_packed<K, V, 8>(j, to, result);
+    if (size == 4) store_packed<K, V, 4>(j, to, result);
+    if (size == 2) store_packed<K, V, 2>(j, to, result);
+    if (size == 1) store_packed<K, V, 1>(j, to, result);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if (i < count) store_at<K>(j, to + i * c.out_step, result[i]);
+}
+
+/* Blocks to a multiprocessor: as many as leave a thread its registers. */
+static constexpr __host__ __device__ int short_resident(int most, bool loose, int size) {
+  if (most > COLS_FEW) return 4;
+  return loose && size < 4 ? 4 : 5;
+}
+
+template <int A, int D, int K, int MOST, bool LOOSE>
+static __global__ void __launch_bounds__(SHORT_THREADS,
+                                         short_resident(MOST, LOOSE, stored<D>::SIZE))
+    reduce_short_cols(const job j, const cols c) {
+  enum { V = strip<D>::V };
+  const int64_t strips = (c.width + V - 1) / V;
+  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < c.tiles;
+       k += (int64_t)gridDim.x * SHORT_THREADS) {
+    const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
+    const int64_t col = (k - outer * strips) * V, left = c.width - col;
+    const char *from = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
+    const int count = LOOSE && left < V ? (int)left : V;
+    const short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> rows(j, c.row_bytes, from, count);
+    run_short<A, D, K, MOST>(j, rows, [&](const auto &result) {
+      store_strip<K, V>(j, c, outer * c.width + col, count, result);
+    });
+  }
+}
+
+/* ---- Short columns that are needed twice ---- */
 
 /*
  * At most a block of rows. A warp copies a strip of 128 bytes (256 of doubles) to shared memory,
@@ -4454,7 +4696,7 @@ struct line_scan {
   job j; /* sequences are the lines; j.n their length */
   int64_t in_stride, out_stride;
   int64_t line_tiles, tiles;
-  int64_t strips; /* lines side by side: so many blocks of threads across, */
+  int64_t strips; /* lines side by side: so many blocks of threads across (few rows: threads), */
   int64_t turns;  /* and so many along a line, if lines are long; */
   int width_log2; /* tiles are so wide; */
   int lines;      /* of a block, if they are short; */
@@ -6591,6 +6833,115 @@ static __global__ void __launch_bounds__(BESIDE_THREADS,
   if (PIECE) beside_write_piece(a, beside_piece_of(a), space);
 }
 
+/* ---- Few rows ---- */
+/*
+ * Lines of up to COLS_FEW elements, side by side, of one dtype in both tensors: a thread has 16
+ * bytes of each row, as in section 7, and scans what it has of each column in its registers.
+ */
+
+/* Element i of 16 bytes becomes one of those bits. */
+template <int SIZE>
+GPURED__DEV void set_element(uint4 *q, int i, uint64_t bits) {
+  uint32_t word[4] = {q->x, q->y, q->z, q->w};
+  const int at = i * SIZE / 4, shift = i * SIZE % 4 * 8;
+  if (SIZE >= 4) word[at] = (uint32_t)bits;
+  if (SIZE == 8) word[(at + 1) % 4] = (uint32_t)(bits >> 32);
+  if (SIZE < 4)
+    word[at] = (word[at] & ~(((1u << SIZE * 8 % 32) - 1) << shift)) | (uint32_t)bits << shift;
+  *q = make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+/* `count` elements of 16 bytes to where an element of SIZE bytes may begin. */
+template <int SIZE>
+GPURED__DEV void store_loose(char *to, const uint4 &q, int count) {
+  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+  if (count == 16 / SIZE && (uintptr_t)to % 16 == 0) {
+    *(uint4 *)to = q;
+  } else if (count == 16 / SIZE && (uintptr_t)to % 8 == 0) {
+    ((uint2 *)to)[0] = make_uint2(q.x, q.y);
+    ((uint2 *)to)[1] = make_uint2(q.z, q.w);
+  } else if (SIZE < 8 && count == 16 / SIZE && (uintptr_t)to % 4 == 0) {
+    *(uint32_t *)to = q.x;
+    *(uint2 *)(to + 4) = make_uint2(q.y, q.z);
+    *(uint32_t *)(to + 12) = q.w;
+  } else if (SIZE == 2 && count == 16 / SIZE) {
+    *(uint16_t *)to = (uint16_t)q.x;
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      *(uint32_t *)(to + 2 + 4 * i) = __funnelshift_r(word[i], word[i + 1], 16);
+    *(uint16_t *)(to + 14) = (uint16_t)(q.w >> 16);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 16 / SIZE; ++i) {
+      if (i >= count) break;
+      if (SIZE == 8) ((uint2 *)to)[i] = make_uint2(word[2 * i % 4], word[(2 * i + 1) % 4]);
+      if (SIZE == 4) ((uint32_t *)to)[i] = word[i % 4];
+      if (SIZE == 2) ((uint16_t *)to)[i] = (uint16_t)(word[i / 2] >> i % 2 * 16);
+    }
+  }
+}
+
+/* A column, scanned: what its elements become. */
+template <int A, int K, int D, int ROWS>
+GPURED__DEV void scan_column(const line_scan &a, uint4 (&raw)[ROWS], int i) {
+  enum { SIZE = stored<D>::SIZE };
+  typedef typename acc<A>::T T;
+  T v[GPURED__LANES], none;
+  set_neutral<K>(&none);
+#pragma unroll
+  for (int l = 0; l < GPURED__LANES; ++l) {
+    v[l] = none;
+    if (l >= ROWS || l >= a.j.n) continue;
+    widen<D>(element_of<D>(raw[l], i), &v[l]);
+    v[l] = scanned<A, K>::enter(v[l], a.j);
+  }
+  doubling<K, T, 1>::scan(v);
+#pragma unroll
+  for (int l = 0; l < ROWS; ++l) v[l] = scanned<A, K>::leave(combined<K>(none, v[l]), a.j);
+  if (a.exclusive) {
+#pragma unroll
+    for (int l = ROWS - 1; l > 0; --l) v[l] = v[l - 1];
+    v[0] = A == GPURED__U64 ? (T)a.empty_integer : (T)a.empty_real;
+  }
+#pragma unroll
+  for (int l = 0; l < ROWS; ++l) set_element<SIZE>(&raw[l], i, packed_bits<SIZE>(a.j, v[l]));
+}
+
+template <int A, int K, int D, bool LOOSE, int ROWS>
+GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int count) {
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  const short_rows<SIZE, LOOSE, true, true> rows(a.j, a.in_stride * SIZE, from, count);
+  uint4 raw[ROWS];
+  rows.template fetch<ROWS>(raw, [](int q) { return q; });
+#pragma unroll
+  for (int i = 0; i < V; ++i) scan_column<A, K, D>(a, raw, i);
+#pragma unroll
+  for (int l = 0; l < ROWS; ++l) {
+    char *at = to + l * a.out_stride * SIZE;
+    if (l >= rows.n) continue;
+    if (LOOSE)
+      store_loose<SIZE>(at, raw[l], count);
+    else
+      *(uint4 *)at = raw[l];
+  }
+}
+
+template <int A, int K, int D, bool LOOSE>
+static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const line_scan a) {
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  const int64_t strip = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x;
+  const int64_t outer = gpured__quotient(strip, a.strips), width = a.j.kept[a.j.kept_count - 1].n;
+  const int64_t col = (strip - outer * a.strips) * V, left = width - col;
+  if (strip >= a.tiles) return;
+  const char *from = a.j.in + (line_place(a, outer * width, GPURED__IN) + col) * SIZE;
+  char *to = a.j.out + (line_place(a, outer * width, GPURED__OUT) + col) * SIZE;
+  const int count = LOOSE && left < V ? (int)left : V;
+  if (a.j.n <= COLS_FEW / 2)
+    scan_strip<A, K, D, LOOSE, COLS_FEW / 2>(a, from, to, count);
+  else
+    scan_strip<A, K, D, LOOSE, COLS_FEW>(a, from, to, count);
+}
+
 /* ============================================================================================== */
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
@@ -7004,6 +7355,7 @@ enum {
   READ_RAGGED_LONG,
   READ_COLS,
   READ_SHORT_COLS,
+  READ_LOOSE_SHORT_COLS,
   READ_FEW_COLS,
   READ_LOOSE_FEW_COLS,
   READ_COL_UNITS,
@@ -7024,12 +7376,29 @@ static const void *rows_kernel(int how) {
 }
 
 template <int A, int D, int K>
+static const void *short_kernel(int how) {
+  enum { FEW = is_byte(D) ? (int)COLS_SHORT : (int)COLS_FEW };
+  if (is_byte(D) && K == K_MUL) return NULL;
+  if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, false>;
+  if (how == READ_LOOSE_SHORT_COLS)
+    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, true>;
+  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, FEW, false>;
+  return (const void *)reduce_short_cols<A, D, K, FEW, true>;
+}
+
+template <int A, int D, int K>
 static const void *cols_kernel(int how) {
   if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
-  if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT>;
-  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW>;
+  return how < READ_COL_UNITS ? short_kernel<A, D, K>(how) : NULL;
+}
+
+/* Logsumexp and moments of few rows. */
+template <int A, int D, int K>
+static const void *twice_kernel(int how) {
+  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false>;
   if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
-  return NULL;
+  if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
+  return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
 }
 
 template <int A, int D>
@@ -7067,11 +7436,8 @@ static const void *float_kernel(int how, int k) {
     /* indices of turned rows go faster through reduce_cols */
     return k == K_ARG && !turned ? (const void *)reduce_col_strips<A, D, K_ARG, false> : NULL;
   }
-  if (k == K_LSE && how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K_LSE>;
-  if (k == K_MOMENTS && how == READ_COL_UNITS)
-    return (const void *)reduce_col_units<A, D, K_MOMENTS>;
-  if (k == K_LSE) return how < READ_COLS ? rows_kernel<A, D, K_LSE>(how) : NULL;
-  if (k == K_MOMENTS) return how < READ_COLS ? rows_kernel<A, D, K_MOMENTS>(how) : NULL;
+  if (k == K_LSE) return twice_kernel<A, D, K_LSE>(how);
+  if (k == K_MOMENTS) return twice_kernel<A, D, K_MOMENTS>(how);
   return folding_kernel<A, D>(how, k);
 }
 
@@ -7375,37 +7741,37 @@ static int64_t put_columns_last(reduction *r) {
   return 0;
 }
 
-/* Are results of neighbouring columns neighbours, of the accumulator's type, at 16-byte borders? */
-static int can_pack(const reduction *r) {
+/* Are the results of V neighbouring columns whole vectors, of a type that packed_bits() has? */
+static int can_pack(const reduction *r, int v) {
   const int32_t d = r->j.out_dtype;
   const int64_t size = (int64_t)gpured__dtype_size(d);
   int i;
-  if (r->acc == GPURED__U64 ? d != GPURED_I64 && d != GPURED_U64
-                            : d != (r->acc == GPURED__F32 ? GPURED_F32 : GPURED_F64))
-    return 0;
-  if ((uintptr_t)r->j.out % 16 || r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] != 1) return 0;
+  if (gpured__is_float(d) != (r->acc != GPURED__U64 && r->kind != K_ARG)) return 0;
+  if (r->acc == GPURED__F64 && r->kind != K_ARG && d != GPURED_F64) return 0;
+  if (r->acc == GPURED__F32 && d == GPURED_F64) return 0;
+  if (v * size % 16 || (uintptr_t)r->j.out % 16) return 0;
+  if (r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] != 1) return 0;
   for (i = 0; i < r->j.kept_count - 1; ++i)
     if (r->j.kept[i].stride[GPURED__OUT] * size % 16) return 0;
   return 1;
 }
 
 static int choose_short_cols(const machine *m, reduction *r, int64_t width, int size) {
-  const int v = r->acc == GPURED__F32 ? 4 : 2;
-  const int loose =
-      width % v || !aligned(r, v * size, r->j.kept_count - 1) || r->c.row_bytes % (v * size);
+  const int v = 16 / size, few = r->j.n <= COLS_FEW;
+  const int loose = width % v || !aligned(r, 16, r->j.kept_count - 1) || r->c.row_bytes % 16;
+  const int how = few     ? loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS
+                  : loose ? READ_LOOSE_SHORT_COLS
+                          : READ_SHORT_COLS;
   const int64_t strips = r->j.outputs / width * gpured__ceil_div(width, v);
-  if (r->j.n > COLS_SHORT || !reading_kernel(r, READ_SHORT_COLS)) return 0;
-  if (r->j.n >= 32 && r->kind != K_ARG && strips <= (int64_t)m->processors * 32)
+  if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
+  if (r->j.n > COLS_SHORT && strips < (int64_t)m->processors * (size < 4 ? 180 : 256)) return 0;
+  if (r->j.n >= 32 && strips <= (int64_t)m->processors * 32)
     return 0; /* too few threads to hide what each waits for */
-  if (loose && size < 4 && r->j.n > GPURED__LANES &&
-      (cols_free(r->acc, r->kind) || strips <= (int64_t)m->processors * 512))
-    return 0; /* elements one by one take longer than the 16 lanes of a column do to meet */
   r->route = ROUTE_READ;
-  r->how = r->j.n > COLS_FEW ? READ_SHORT_COLS : loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS;
+  r->how = how;
   r->c.width = width;
   r->c.tiles = strips;
-  r->c.loose = loose;
-  r->c.packed = !r->c.loose && r->kind != K_ARG && can_pack(r);
+  r->c.packed = can_pack(r, v);
   r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
                   (int64_t)gpured__dtype_size(r->j.out_dtype);
   r->threads = SHORT_THREADS;
@@ -7474,6 +7840,7 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
   if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
+  if (r->kind == K_ARG && warps == 1 && size == 8) return 0; /* four of them on a multiprocessor */
   c->columns = (bytes / size - lost) / (bytes / 32 / size) * (bytes / 32 / size);
   c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
@@ -7534,6 +7901,7 @@ static int choose_cols(const machine *m, reduction *r) {
   memset(c, 0, sizeof *c);
   c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
   if (choose_short_cols(m, r, width, size)) return 1;
+  if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
   c->width = width;
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size, lost)) return 1;
@@ -7607,10 +7975,10 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
   else if (r->kind > K_ARG && p->n <= COLS_FEW &&
-           !(p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1))
-    choose_alone(m, r);
-  else if (p->n == 1 ? !choose_cols(m, r) && !choose_rows(m, r)
-                     : !choose_rows(m, r) && !choose_cols(m, r))
+           !(p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1)) {
+    if (!choose_cols(m, r)) choose_alone(m, r);
+  } else if (p->n == 1 ? !choose_cols(m, r) && !choose_rows(m, r)
+                       : !choose_rows(m, r) && !choose_cols(m, r))
     p->n <= ALONE_MOST ? choose_alone(m, r) : choose_any(m, r);
   set_workspace(r);
 }
@@ -7947,6 +8315,56 @@ static int choose_beside_long(const machine *m, const gpured__plan *p, int64_t w
   return 1;
 }
 
+template <int A, int K, int D>
+static const void *few_kernel(int loose) {
+  return loose ? (const void *)scan_few_rows<A, K, D, true>
+               : (const void *)scan_few_rows<A, K, D, false>;
+}
+template <int A, int D>
+static const void *few_kernel_for(int k, int loose) {
+  if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
+  if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
+  return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
+}
+static const void *few_kernel_of(int acc, int k, int dtype, int loose) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return few_kernel_for<GPURED__F32, GPURED_F32>(k, loose);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return few_kernel_for<GPURED__F32, GPURED_F16>(k, loose);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return few_kernel_for<GPURED__F32, GPURED_BF16>(k, loose);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return few_kernel_for<GPURED__F64, GPURED_F64>(k, loose);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return few_kernel_for<GPURED__U64, GPURED_I64>(k, loose);
+  }
+  return NULL;
+}
+
+/* Lines of up to COLS_FEW elements in at least so many bytes side by side. */
+static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), v = 16 / size;
+  const int last = a->j.kept_count - 1;
+  int loose = width % v || (uintptr_t)a->j.in % 16 || (uintptr_t)a->j.out % 16 ||
+              a->in_stride * size % 16 || a->out_stride * size % 16;
+  int i;
+  if (p->n > COLS_FEW || width * size < PIECE_SHORT || p->in_dtype != p->out_dtype) return 0;
+  if (a->j.kept[last].stride[GPURED__OUT] != 1) return 0;
+  for (i = 0; i < last; ++i)
+    if (a->j.kept[i].stride[GPURED__IN] * size % 16 || a->j.kept[i].stride[GPURED__OUT] * size % 16)
+      loose = 1;
+  if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
+  s->kernel = few_kernel_of(p->acc, kind, p->in_dtype, loose);
+  a->strips = gpured__ceil_div(width, v);
+  a->tiles = p->outputs / width * a->strips;
+  s->threads = SHORT_THREADS;
+  s->blocks = gpured__ceil_div(a->tiles, SHORT_THREADS);
+  return s->kernel != NULL;
+}
+
 /* Lines of which neighbours are neighbours in memory, and their own elements are not; or of fewer
  * than 16 elements and without gaps. */
 static int choose_beside(const machine *m, const gpured__plan *p, int kind, size_t size,
@@ -7965,6 +8383,7 @@ static int choose_beside(const machine *m, const gpured__plan *p, int kind, size
     a->j.kept[last] = across;
     width = across.n;
   }
+  if (!tiny_rows && choose_few_rows(p, kind, width, s)) return 1;
   if (p->n <= BESIDE_ROWS)
     choose_beside_short(m, p, width, size, s);
   else if (!choose_beside_long(m, p, width, size, s))

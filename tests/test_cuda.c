@@ -150,11 +150,15 @@ static void test_device_ragged(gpured_backend backend) {
       }
 }
 
-/* Columns of few rows: one thread has V of them, in the fold's order, wherever rows begin. */
+/* Columns of few rows: one thread has V of them, in the fold's order, wherever rows begin. Those of
+ * more than 64 rows take so many columns that threads are many whatever they do. */
 static void test_device_few_rows(gpured_backend backend) {
-  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_ARGMIN, GPURED_ANY, GPURED_PROD};
-  static const int64_t rows[] = {2, 3, 5, 8, 9, 12, 16, 17, 25, 33, 64},
-                       columns[] = {1000, 1001, 7};
+  static const int ops[] = {GPURED_SUM,   GPURED_MAX,   GPURED_ARGMIN,    GPURED_ANY,
+                            GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
+                            GPURED_NORM2, GPURED_ARGMAX};
+  static const int64_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 25, 33, 64},
+                       many[] = {65, 100, 128, 129, 200, 256}, columns[] = {1000, 1001, 7, 64};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
   size_t i, j, k, d;
   (void)backend;
   for (i = 0; i < COUNT(rows); ++i)
@@ -162,15 +166,22 @@ static void test_device_few_rows(gpured_backend backend) {
       for (k = 0; k < COUNT(ops); ++k)
         for (d = 0; d < COUNT(all_dtypes); ++d) {
           const int64_t shape[3] = {(int64_t)(d % 3) * 20 + 3, rows[i], columns[j]};
-          reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[k], all_dtypes[d], 3, shape, 2u,
-                             (int)(i + k) % 2);
+          reduce_shape_there(kinds[(i + k) % 3], LAYOUT_C, ops[k], all_dtypes[d], 3, shape, 2u,
+                             (int)(i * 5 + k + d) % 2 * (int)((i + k) % 17));
         }
-  for (i = 0; i < COUNT(rows); ++i) { /* so many columns that threads are many, whatever they do */
+  for (i = 0; i < COUNT(rows); ++i) {
     const int64_t shape[2] = {rows[i], 300001 - (int64_t)(i % 3 == 0)};
     reduce_shape_there(OR_UNIFORM, LAYOUT_C, GPURED_SUM, i % 2 ? GPURED_F16 : GPURED_BF16, 2, shape,
                        1u, 0);
     reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[i % 4], GPURED_I8, 2, shape, 1u, 0);
   }
+  for (i = 0; i < COUNT(many); ++i)
+    for (d = 0; d < COUNT(all_dtypes); ++d) {
+      const int64_t shape[2] = {many[i], (i + d) % 2 ? 400000 : 400001};
+      if ((i + d) % 5 == 0)
+        reduce_shape_there(kinds[d % 3], LAYOUT_C, ops[(i + d / 2) % 5], all_dtypes[d], 2, shape,
+                           1u, (int)d % 3);
+    }
 }
 
 /* Rows of floats for logsumexp, whose exponentials are shared out by other rules than lanes are:
@@ -420,6 +431,24 @@ static void test_device_scan_few(gpured_backend backend) {
         scan_shape_there(ops[k], all_dtypes[j], 2, shape, 1, (unsigned)(t + i) % 4, t % 5, t % 3,
                          place);
       }
+}
+
+/* Scans of few rows: their kernel's dtypes, aligned and not, in place, either way. */
+static void test_device_scan_few_rows(gpured_backend backend) {
+  static const int64_t rows[] = {2, 3, 4, 5, 7, 8, 9}, columns[] = {64, 1000, 1001, 333, 35};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN, GPURED_MAX};
+  int i, j, k, d, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+          const int64_t shape[3] = {t % 2 ? 1 : 23, rows[i], columns[j]};
+          const int place = t % 3 == 0 && usual_output(ops[k], all_dtypes[d]) == all_dtypes[d];
+          const int shift = t % 4 == 0 ? t / 4 % 9 : 0;
+          scan_shape_there(ops[k], all_dtypes[d], 3, shape, 1, (unsigned)(t / 5) % 4, shift,
+                           t % 8 == 0 ? t / 8 % 7 : 0, place);
+        }
 }
 
 /* ---- streams and graphs ----------------------------------------------------------------------- */
@@ -1108,6 +1137,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
+                                {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
