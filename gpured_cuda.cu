@@ -4156,10 +4156,10 @@ static __device__ __noinline__ uint4 load_loose(const char *p, int count) {
   for (const char *at = p + count * SIZE; at > p;) {
     const uint4 old = q;
     at -= SIZE;
-    if (SIZE == 8) {
+    if constexpr (SIZE == 8) {
       const uint2 x = *(const uint2 *)at;
       q = make_uint4(x.x, x.y, old.x, old.y);
-    } else if (SIZE == 4) {
+    } else if constexpr (SIZE == 4) {
       q = make_uint4(*(const uint32_t *)at, old.x, old.y, old.z);
     } else {
       const uint32_t x = SIZE == 2 ? *(const uint16_t *)at : *(const uint8_t *)at;
@@ -4206,15 +4206,16 @@ struct short_rows {
       raw[q] = load_as<WRITTEN, uint4>(p);
       if (LOOSE) next[q] = load_as<WRITTEN, uint4>(p + 16);
     }
-    if (!LOOSE) return;
+    if constexpr (LOOSE) {
 #pragma unroll
-    for (int q = 0; q < COUNT; ++q)
-      if (!PIECES) raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
-    if (whole == n) return;
+      for (int q = 0; q < COUNT; ++q)
+        if (!PIECES) raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
+      if (whole == n) return;
 #pragma unroll
-    for (int q = 0; q < COUNT; ++q)
-      if (row(q) >= whole && row(q) < n)
-        raw[q] = load_loose<SIZE>(base + row(q) * row_bytes, count);
+      for (int q = 0; q < COUNT; ++q)
+        if (row(q) >= whole && row(q) < n)
+          raw[q] = load_loose<SIZE>(base + row(q) * row_bytes, count);
+    }
   }
   /* f(row, raw) for every row, in order. */
   template <class F>
