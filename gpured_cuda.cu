@@ -3235,8 +3235,8 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Neighbouring sequences lie side by side in memory. A thread reads 16 bytes of V columns at a time
  * and has one lane of them, the rows l, l + 16, ... of each block; a block of threads is `across`
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
- * COLS_SHORT elements, or a block of them where columns are many) are read whole by one thread for
- * V columns. Where the order is free, a segment's node is one value and not 16 lanes.
+ * a block) are read whole by one thread for V columns, or by up to 16 for some lanes each. Where the
+ * order is free, a segment's node is one value and not 16 lanes.
  *
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
@@ -3254,6 +3254,8 @@ enum {
    * their segments. Of more, such blocks do not end together: 0.03 to 0.08 slower at twice that. */
   COLS_AT_ONCE = 1 << 29,
   COLS_SHORT = 64,
+  SHORT_NARROW = 64,   /* bytes of a row: fewer columns of more than COLS_SHORT rows go elsewhere */
+  SHORT_MANY = 256,    /* threads that keep a multiprocessor busy */
   SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
   COLS_FEW = 8
 };
@@ -3267,7 +3269,8 @@ struct cols {
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 16 rows are read as one, and a tile is all columns */
-  int packed;               /* short ones: a thread's results are whole vectors, */
+  int share_log2;           /* short ones: so many threads have a strip together */
+  int packed;               /* a thread's results are whole vectors, */
   int64_t out_step;         /* or neighbours so many bytes apart */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
   int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
@@ -3967,9 +3970,8 @@ struct unit_sums<A, K_LSE> {
   enum { FIRST = K_MAX, SECOND = K_ADD };
   GPURED__DEV T centre(T m, int) { return m; }
   GPURED__DEV T base(T m) { return is_finite(m) ? m : (T)0; }
-  GPURED__DEV T around(T a, T x, T b, int, int) { return add_exponential(a, sub(x, b)); }
-  GPURED__DEV T placed(T x, int) { return x; }
-  GPURED__DEV pair_node<T> node(T m, T s, int, int64_t) {
+  GPURED__DEV T around(T a, T x, T b) { return add_exponential(a, sub(x, b)); }
+  GPURED__DEV pair_node<T> node(T m, T s, int) {
     pair_node<T> x;
     x.m = m;
     x.s = is_finite(m) ? s : (T)1;
@@ -3982,9 +3984,8 @@ struct unit_sums<A, K_MOMENTS> {
   enum { FIRST = K_ADD, SECOND = K_SQUARE };
   GPURED__DEV T centre(T sum, int n) { return quotient(sum, (T)n); }
   GPURED__DEV T base(T mean) { return mean; }
-  GPURED__DEV T around(T a, T x, T b, int, int) { return step<K_SQUARE>(a, sub(x, b)); }
-  GPURED__DEV T placed(T x, int) { return x; }
-  GPURED__DEV moments_node<T> node(T mean, T m2, int n, int64_t) {
+  GPURED__DEV T around(T a, T x, T b) { return step<K_SQUARE>(a, sub(x, b)); }
+  GPURED__DEV moments_node<T> node(T mean, T m2, int n) {
     moments_node<T> x;
     x.mean = mean;
     x.m2 = m2;
@@ -3992,25 +3993,6 @@ struct unit_sums<A, K_MOMENTS> {
     return x;
   }
 };
-/* The greatest, then the first place that holds it: the greatest of the places' negatives. */
-template <int A>
-struct unit_sums<A, K_ARG> {
-  typedef typename acc<A>::T T;
-  enum { FIRST = K_MAX, SECOND = K_MAX };
-  GPURED__DEV T centre(T m, int) { return m; }
-  GPURED__DEV T base(T m) { return m; }
-  GPURED__DEV T around(T a, T x, T b, int k, int step) {
-    return greater_of(a, equal(x, b) || is_nan(x) ? (T)(-k * step) : lowest(T()));
-  }
-  GPURED__DEV T placed(T x, int row) { return sub(x, (T)row); }
-  GPURED__DEV arg_node<T> node(T m, T row, int, int64_t begin) {
-    arg_node<T> x;
-    x.v = m;
-    x.i = begin - (int64_t)row;
-    return x;
-  }
-};
-
 /* A column's node of a unit joins those of its segment, which the last unit closes. */
 template <int A, int K, class T, class N>
 GPURED__DEV void end_unit(const job &j, const cols &c, const unit_place &now, bool last,
@@ -4018,8 +4000,7 @@ GPURED__DEV void end_unit(const job &j, const cols &c, const unit_place &now, bo
   const int64_t col = (int64_t)now.strip * c.columns + (int)threadIdx.x;
   const int64_t s = now.outer * c.width + col;
   if (col >= c.width) return;
-  push<K>(stack, columns, now.count,
-          unit_sums<A, K>::node(centre, around, now.size(j, c), now.begin(c)));
+  push<K>(stack, columns, now.count, unit_sums<A, K>::node(centre, around, now.size(j, c)));
   if (!last) return;
   const N node = closed<K>(stack, columns, now.count + 1);
   if (j.segments == 1)
@@ -4070,13 +4051,10 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
       b[i] = sums::base(centre[now.place + i < 0 ? 0 : now.place + i]);
       set_neutral<sums::SECOND>(&a[i]);
     }
-    unit_rows<D, T, V>(raw, now.rows, [&](int k, const T *x) {
+    unit_rows<D, T, V>(raw, now.rows, [&](int, const T *x) {
 #pragma unroll
-      for (int i = 0; i < V; ++i)
-        a[i] = sums::around(a[i], prepared<K>(x[i], j), b[i], k, GPURED__LANES);
+      for (int i = 0; i < V; ++i) a[i] = sums::around(a[i], prepared<K>(x[i], j), b[i]);
     });
-#pragma unroll
-    for (int i = 0; i < V; ++i) a[i] = sums::placed(a[i], unit_place::first_row(c));
     unit_fold<sums::SECOND, T, V>(c, now.place, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) around[column] = x;
     });
@@ -4108,8 +4086,10 @@ GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
 /* ---- Short columns ---- */
 /*
  * One thread has V neighbouring columns, and all they have: 16 bytes of each row, as many rows at a
- * time as its registers hold. Where rows begin anywhere those are cut from two vectors, the second
- * of which is the neighbour's first one, and on its way to the first cache by then.
+ * time as its registers hold. Where columns are few, 2 to 16 threads of a warp have equal shares of
+ * the rows, which for the fold are whole lanes; neighbours have the same rows. Where rows begin
+ * anywhere the 16 bytes are cut from two vectors, the second of which is the neighbour's first one,
+ * and on its way to the first cache by then.
  */
 enum { SHORT_AT_ONCE = 8 };
 
@@ -4181,11 +4161,19 @@ struct short_rows {
   };
   const char *base;
   int64_t row_bytes;
-  int n, count; /* rows; columns that exist */
-  int whole;    /* rows whose vectors lie before the end of the input */
+  int n, count;         /* rows; columns that exist */
+  int whole;            /* rows whose vectors lie before the end of the input */
+  int mine, share_log2; /* which of the threads that have the strip together */
 
-  __device__ __forceinline__ short_rows(const job &j, int64_t step, const char *from, int columns)
-      : base(from), row_bytes(step), n((int)j.n), count(columns), whole(n) {
+  __device__ __forceinline__ short_rows(const job &j, int64_t step, const char *from, int columns,
+                                        int own = 0, int log2 = 0)
+      : base(from),
+        row_bytes(step),
+        n((int)j.n),
+        count(columns),
+        whole(n),
+        mine(own),
+        share_log2(log2) {
     const int64_t left = j.end - from - 32, last = row_bytes < 0 ? 0 : (n - 1) * row_bytes;
     if (LOOSE && left < last) whole = row_bytes < 0 || left < last - row_bytes ? 0 : n - 1;
   }
@@ -4217,15 +4205,22 @@ struct short_rows {
           raw[q] = load_loose<SIZE>(base + row(q) * row_bytes, count);
     }
   }
-  /* f(row, raw) for every row, in order. */
+  /* The threads that have a strip together join what they have of it. */
+  template <int K, int V, class N>
+  __device__ __forceinline__ void meet(N *a) const {
+    for (int d = 16; d >= 32 >> share_log2; d /= 2)
+#pragma unroll
+      for (int i = 0; i < V; ++i) a[i] = combined<K>(a[i], from_below(0xffffffffu, a[i], d));
+  }
+  /* f(row, raw) for every row of the thread, in order. */
   template <class F>
   __device__ __forceinline__ void each(const F &f) const {
-    for (int from = 0; from < n; from += SHORT_AT_ONCE) {
+    for (int from = mine; from < n; from += SHORT_AT_ONCE << share_log2) {
       uint4 raw[SHORT_AT_ONCE];
-      fetch<SHORT_AT_ONCE>(raw, [&](int q) { return from + q; });
+      fetch<SHORT_AT_ONCE>(raw, [&](int q) { return from + (q << share_log2); });
 #pragma unroll
       for (int q = 0; q < SHORT_AT_ONCE; ++q)
-        if (from + q < n) f(from + q, raw[q]);
+        if (from + (q << share_log2) < n) f(from + (q << share_log2), raw[q]);
     }
   }
 };
@@ -4299,11 +4294,13 @@ struct short_column {
     enum { S = PER < R::ORDERED ? R::ORDERED / PER : 1, GROUPS = GPURED__LANES / S, LEVELS = 4 };
     T kept[LEVELS][V];
 #pragma unroll 1
-    for (int g = 0; g < GROUPS; ++g) {
-      some_lanes<PER, S>(j, rows, reversed(g, GROUPS), GROUPS, a);
+    for (int g = 0; g < GROUPS >> rows.share_log2; ++g) {
+      some_lanes<PER, S>(j, rows,
+                         rows.mine + (reversed(g, GROUPS >> rows.share_log2) << rows.share_log2),
+                         GROUPS, a);
 #pragma unroll
       for (int level = 0; level < LEVELS; ++level) {
-        if (1 << level == GROUPS) break;
+        if (1 << level == GROUPS >> rows.share_log2) break;
         if (!(g >> level & 1)) {
 #pragma unroll
           for (int i = 0; i < V; ++i) kept[level][i] = a[i];
@@ -4328,6 +4325,7 @@ struct short_column {
       all_lanes<8>(j, rows, a);
     else
       all_lanes<GPURED__LANES>(j, rows, a);
+    rows.template meet<K, V>(a);
     put(a);
   }
 };
@@ -4347,6 +4345,7 @@ struct short_column<A, D, K, SEGMENT_FREE> {
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
     });
+    rows.template meet<K, V>(a);
     put(a);
   }
 };
@@ -4376,6 +4375,7 @@ struct short_column<A, D, K_ARG, SEGMENT_BEST> {
       result[i].v = best[i];
       result[i].i = at[i];
     }
+    rows.template meet<K_ARG, V>(result);
     put(result);
   }
 };
@@ -4405,6 +4405,12 @@ struct short_column<A, D, K, SEGMENT_BYTES> {
 #pragma unroll
     for (int i = 0; i < V; ++i) result.kept[i] = 0;
     rows.each([&](int row, const uint4 &raw) { bytes.template take<K>(result.kept, raw, row); });
+    for (int d = 16; d >= 32 >> rows.share_log2; d /= 2)
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const uint32_t x = __shfl_down_sync(0xffffffffu, result.kept[i], (unsigned)d);
+        result.kept[i] = K == K_ADD || K == K_SQUARE ? result.kept[i] + x : max(result.kept[i], x);
+      }
     put(result);
   }
 };
@@ -4493,16 +4499,21 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
                                          short_resident(MOST, LOOSE, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
   enum { V = strip<D>::V };
+  const int share = MOST > COLS_FEW ? c.share_log2 : 0, side = 32 >> share;
+  const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32;
   const int64_t strips = (c.width + V - 1) / V;
-  for (int64_t k = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x; k < c.tiles;
-       k += (int64_t)gridDim.x * SHORT_THREADS) {
+  for (int64_t first = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * side; first < c.tiles;
+       first += (int64_t)gridDim.x * warps * side) {
+    const int64_t k = min(first + (t & (side - 1)), c.tiles - 1);
+    const bool stores = t < side && first + t < c.tiles;
     const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
     const int64_t col = (k - outer * strips) * V, left = c.width - col;
     const char *from = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     const int count = LOOSE && left < V ? (int)left : V;
-    const short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> rows(j, c.row_bytes, from, count);
+    const short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> rows(j, c.row_bytes, from, count,
+                                                                    t >> (5 - share), share);
     run_short<A, D, K, MOST>(j, rows, [&](const auto &result) {
-      store_strip<K, V>(j, c, outer * c.width + col, count, result);
+      if (stores) store_strip<K, V>(j, c, outer * c.width + col, count, result);
     });
   }
 }
@@ -4657,10 +4668,10 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
     s.locate(j, c, k, strips, &outer, &column);
 #pragma unroll 1
     for (int part = 0; part < STRIP_PARTS; ++part) {
-      s.template rows<T>(j, part, [&](int r, int l, const T *x) {
+      s.template rows<T>(j, part, [&](int, int l, const T *x) {
 #pragma unroll
         for (int i = 0; i < V; ++i)
-          a[l % LANES][i] = sums::around(a[l % LANES][i], prepared<K>(x[i], j), b[i], r, 1);
+          a[l % LANES][i] = sums::around(a[l % LANES][i], prepared<K>(x[i], j), b[i]);
       });
       __syncwarp();
       s.ask(j, c, part);
@@ -4668,9 +4679,8 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
 #pragma unroll
     for (int i = 0; i < V; ++i)
       if (now_column + i < end)
-        store_result<K>(
-            j, now_outer * c.width + now_column + i,
-            sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n, 0));
+        store_result<K>(j, now_outer * c.width + now_column + i,
+                        sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n));
   }
 }
 
@@ -7434,8 +7444,7 @@ static const void *float_kernel(int how, int k) {
     const bool turned = how == READ_TURNED_STRIPS;
     if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
     if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
-    /* indices of turned rows go faster through reduce_cols */
-    return k == K_ARG && !turned ? (const void *)reduce_col_strips<A, D, K_ARG, false> : NULL;
+    return NULL;
   }
   if (k == K_LSE) return twice_kernel<A, D, K_LSE>(how);
   if (k == K_MOMENTS) return twice_kernel<A, D, K_MOMENTS>(how);
@@ -7765,9 +7774,10 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
                           : READ_SHORT_COLS;
   const int64_t strips = r->j.outputs / width * gpured__ceil_div(width, v);
   if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
-  if (r->j.n > COLS_SHORT && strips < (int64_t)m->processors * (size < 4 ? 180 : 256)) return 0;
-  if (r->j.n >= 32 && strips <= (int64_t)m->processors * 32)
-    return 0; /* too few threads to hide what each waits for */
+  if (r->j.n > COLS_SHORT && width * size < SHORT_NARROW) return 0;
+  while (r->c.share_log2 < log2_up(gpured__ceil_div(r->j.n, GPURED__LANES)) &&
+         strips << r->c.share_log2 < (int64_t)m->processors * SHORT_MANY)
+    ++r->c.share_log2;
   r->route = ROUTE_READ;
   r->how = how;
   r->c.width = width;
@@ -7776,7 +7786,7 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
                   (int64_t)gpured__dtype_size(r->j.out_dtype);
   r->threads = SHORT_THREADS;
-  r->blocks = gpured__ceil_div(r->c.tiles, SHORT_THREADS);
+  r->blocks = gpured__ceil_div(r->c.tiles << r->c.share_log2, SHORT_THREADS);
   if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
   r->shared = 0;
   return 1;
@@ -7841,7 +7851,6 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
   if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
-  if (r->kind == K_ARG && warps == 1 && size == 8) return 0; /* four of them on a multiprocessor */
   c->columns = (bytes / size - lost) / (bytes / 32 / size) * (bytes / 32 / size);
   c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
@@ -7870,7 +7879,6 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size,
   const int cells = GPURED__LANES * (int)width;
   item_cells *s = &r->s;
   if (r->j.kept_count != 2 || width > ITEM_MOST || r->j.n > GPURED__WIDE_BLOCK) return 0;
-  if (r->kind == K_ARG && !lost && r->j.n <= GPURED__BLOCK && width * size >= 64) return 0;
   if (r->kind > K_ARG && width * size >= 32) return 0;
   if (r->j.outputs * GPURED__LANES < (int64_t)m->processors * ITEM_THREADS) return 0;
   if (!reading_kernel(r, READ_ITEMS)) return 0;
@@ -7906,7 +7914,7 @@ static int choose_cols(const machine *m, reduction *r) {
   c->width = width;
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size, lost)) return 1;
-  if (r->kind >= K_ARG && choose_col_strips(m, r, size, lost)) return 1;
+  if (r->kind > K_ARG && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->narrow =
