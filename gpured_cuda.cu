@@ -3235,8 +3235,8 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Neighbouring sequences lie side by side in memory. A thread reads 16 bytes of V columns at a time
  * and has one lane of them, the rows l, l + 16, ... of each block; a block of threads is `across`
  * such threads wide, 16 lanes high and `deep` pieces of the sequence deep. Short sequences (at most
- * a block) are read whole by one thread for V columns, or by up to 16 for some lanes each. Where the
- * order is free, a segment's node is one value and not 16 lanes.
+ * a block) are read whole by one thread for V columns, or by up to 16 for some lanes each. Where
+ * the order is free, a segment's node is one value and not 16 lanes.
  *
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The

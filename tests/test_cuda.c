@@ -150,8 +150,8 @@ static void test_device_ragged(gpured_backend backend) {
       }
 }
 
-/* Columns of few rows: one thread has V of them, in the fold's order, wherever rows begin. Those of
- * more than 64 rows take so many columns that threads are many whatever they do. */
+/* Columns of up to 256 rows: one thread has V of them, or several have, in the fold's order, wherever
+ * rows begin. */
 static void test_device_few_rows(gpured_backend backend) {
   static const int ops[] = {GPURED_SUM,   GPURED_MAX,   GPURED_ARGMIN,    GPURED_ANY,
                             GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
@@ -175,6 +175,15 @@ static void test_device_few_rows(gpured_backend backend) {
                        1u, 0);
     reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[i % 4], GPURED_I8, 2, shape, 1u, 0);
   }
+  for (i = 0; i < COUNT(many); ++i) /* lanes of several threads */
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d) {
+          const int64_t shape[3] = {3, many[i], columns[j]};
+          if ((i + j + k + d) % 4) continue;
+          reduce_shape_there(kinds[(i + k) % 3], LAYOUT_C, ops[k], all_dtypes[d], 3, shape, 2u,
+                             (int)(i + k + d) % 2 * (int)((j + k) % 17));
+        }
   for (i = 0; i < COUNT(many); ++i)
     for (d = 0; d < COUNT(all_dtypes); ++d) {
       const int64_t shape[2] = {many[i], (i + d) % 2 ? 400000 : 400001};
