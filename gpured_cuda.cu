@@ -7872,7 +7872,7 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
 
 /* Few columns of each of many items: faster than strips, which would be narrow, except where
  * those keep to borders and much is computed. */
-static int choose_items(const machine *m, reduction *r, int64_t width, int size, int lost) {
+static int choose_items(const machine *m, reduction *r, int64_t width, int size) {
   const size_t node = r->kind == K_ARG ? 16 : r->acc == GPURED__F32 ? 4 : 8;
   const int turns =
       r->acc == GPURED__F32 ? (int)item_turns<GPURED__F32>::N : (int)item_turns<GPURED__F64>::N;
@@ -7913,7 +7913,7 @@ static int choose_cols(const machine *m, reduction *r) {
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
   c->width = width;
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
-  if (r->j.line_count == 1 && choose_items(m, r, width, size, lost)) return 1;
+  if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->kind > K_ARG && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
