@@ -1522,6 +1522,7 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  *               since a row of 16 lanes is 16 bytes for each of them
  *   ROWS_WHOLE  a row is several blocks, up to a tile
  *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
+ *   ROWS_PIECES the same for a sequence of several axes, which lies in pieces of one length
  *
  * Rows that do not begin and end at 16 bytes have the same three ways, ROWS_RAGGED_EACH,
  * ROWS_RAGGED (for SOME and WHOLE) and ROWS_RAGGED_LONG: their tiles hold what lies in memory, as
@@ -1532,6 +1533,7 @@ enum {
   ROWS_SOME,
   ROWS_WHOLE,
   ROWS_LONG,
+  ROWS_PIECES,
   ROWS_RAGGED_EACH,
   ROWS_RAGGED,
   ROWS_RAGGED_LONG
@@ -1547,6 +1549,7 @@ enum {
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
+  PIECES_LEAST = 64, /* elements of a sequence in pieces: shorter ones go elsewhere */
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
@@ -1581,6 +1584,9 @@ struct rows {
   int tile;          /* RAGGED: bytes of a tile */
   int tiles_log2;    /* LONG: tiles of a segment */
   int64_t row_tiles; /* LONG: tiles of a row */
+  int granule;       /* PIECES: bytes of a copy */
+  int64_t piece;     /* PIECES: granules of a piece, */
+  unsigned recip;    /* and 2^32 / piece, rounded up, where a piece is shorter than a tile */
 };
 
 GPURED__DEV void copy_16(void *shared, const char *global) {
@@ -3055,12 +3061,102 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
   if (t == 0) store_result<K>(j, row, result);
 }
 
+/* ---- Sequences in pieces ---- */
+/*
+ * The innermost axis of a sequence is contiguous, and what follows it is elsewhere. A tile has the
+ * elements in their order; it is filled by copies of a granule, the largest power of two of bytes
+ * that divides pieces and strides, which therefore lies in one piece.
+ */
+
+/* Where the granules of a tile lie: G bytes each, of elements of S. */
+template <int G, int S>
+struct tile_granules {
+  const char *base; /* of the tile's first piece, where the next ones are `step` bytes on; or row */
+  int64_t first, rest, step; /* that piece; granules of it in front of the tile */
+  int here, count;           /* granules of it in the tile; of the tile */
+
+  __device__ __forceinline__ tile_granules(const job &j, const rows &w, const char *row,
+                                           int64_t tile) {
+    const int64_t at = tile * (TILE_BYTES / G);
+    count = (int)min(j.n * S / G - at, (int64_t)(TILE_BYTES / G));
+    first = gpured__quotient(at, w.piece);
+    rest = at - first * w.piece;
+    here = (int)min(w.piece - rest, (int64_t)count);
+    step = j.line_count == 2 ? j.line[0].stride[GPURED__IN] * S : 0;
+    base = row + first * step;
+  }
+  __device__ __forceinline__ const char *operator()(const job &j, const rows &w, int i) const {
+    int next = i >= here; /* pieces from the first one on */
+    int64_t in = next ? i - here : rest + i;
+    if (w.recip) {
+      next = (int)__umulhi((unsigned)rest + (unsigned)i, w.recip);
+      in = (int)rest + i - next * (int)w.piece;
+    }
+    const char *p = base + next * step + in * G;
+    if (j.line_count > 2)
+      p += gpured__offset(j.line, j.line_count - 1, first + next, GPURED__IN) * S;
+    return p;
+  }
+};
+
+/* Granules of at least four bytes: t, t + 32, ... of a tile. */
+template <int G, int S>
+GPURED__DEV void copy_granules(const job &j, const rows &w, const char *row, int64_t tile,
+                               char *stage, int t) {
+  const tile_granules<G, S> from(j, w, row, tile);
+#pragma unroll 4
+  for (int i = t; i < from.count; i += 32)
+    copy_some<G>(stage + 16 * swizzled<S>(i * G / 16, log2_of(16 * S)) + i * G % 16, from(j, w, i));
+}
+
+/* Elements of one or two bytes, by words of four. */
+template <int S>
+GPURED__DEV void load_elements(const job &j, const rows &w, const char *row, int64_t tile,
+                               char *stage, int t) {
+  enum { OF_WORD = 4 / S, AT_ONCE = 8 };
+  const tile_granules<S, S> from(j, w, row, tile);
+  for (int first = t; first * OF_WORD < from.count; first += 32 * AT_ONCE) {
+    uint32_t word[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) {
+      word[k] = 0;
+#pragma unroll
+      for (int e = 0; e < OF_WORD; ++e) {
+        const int i = (first + 32 * k) * OF_WORD + e;
+        if (i >= from.count) continue;
+        const char *p = from(j, w, i);
+        word[k] |= (uint32_t)(S == 1 ? *(const uint8_t *)p : *(const uint16_t *)p) << 8 * S * e;
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; ++k) {
+      const int at = first + 32 * k;
+      *(uint32_t *)(stage + 16 * swizzled<S>(at / 4, log2_of(16 * S)) + at % 4 * 4) = word[k];
+    }
+  }
+}
+
+template <int S>
+GPURED__DEV void load_tile_of_pieces(const job &j, const rows &w, const char *row, int64_t tile,
+                                     char *stage, int t) {
+  if (w.granule == 16)
+    copy_granules<16, S>(j, w, row, tile, stage, t);
+  else if (S <= 8 && w.granule == 8)
+    copy_granules<8, S>(j, w, row, tile, stage, t);
+  else if (S <= 4 && w.granule == 4)
+    copy_granules<4, S>(j, w, row, tile, stage, t);
+  else if constexpr (S < 4)
+    load_elements<S>(j, w, row, tile, stage, t);
+}
+
 /* Loads a tile of a long row and waits for it; lse: of floats, which are read as they lie. */
 template <int D, int MODE>
 GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool lse,
                             char *stage, int t) {
   enum { S = stored<D>::SIZE };
-  if (MODE == ROWS_RAGGED_LONG)
+  if (MODE == ROWS_PIECES)
+    load_tile_of_pieces<S>(j, w, base, tile, stage, t);
+  else if (MODE == ROWS_RAGGED_LONG)
     load_span<S>(j, base + tile * TILE_BYTES,
                  (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES),
                  lse ? 0 : ragged_mask<S>(1), stage, t);
@@ -7361,6 +7457,7 @@ enum {
   READ_SOME,
   READ_WHOLE,
   READ_LONG,
+  READ_PIECES,
   READ_RAGGED_EACH,
   READ_RAGGED,
   READ_RAGGED_LONG,
@@ -7381,6 +7478,7 @@ static const void *rows_kernel(int how) {
   if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
   if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
   if (how == READ_LONG) return (const void *)reduce_long<A, D, K, ROWS_LONG>;
+  if (how == READ_PIECES) return (const void *)reduce_long<A, D, K, ROWS_PIECES>;
   if (how == READ_RAGGED_EACH) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED_EACH>;
   if (how == READ_RAGGED) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED>;
   return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
@@ -7713,17 +7811,37 @@ static int better_ragged(const reduction *r, int size, int64_t blocks) {
   return (uintptr_t)r->j.in % 128 || (32 / size >> log2_up(blocks)) * bytes % 128;
 }
 
+/* Sequences of several axes, of which the innermost is contiguous. */
+static int choose_pieces(const machine *m, reduction *r, int size, int64_t blocks) {
+  const int last = r->j.line_count - 1;
+  rows *w = &r->r;
+  int i;
+  if (r->j.line[last].stride[GPURED__IN] != 1 || r->j.n < PIECES_LEAST) return 0;
+  w->granule = 16;
+  while (!aligned(r, w->granule, -1) || r->j.line[last].n * size % w->granule) w->granule /= 2;
+  for (i = 0; i < last; ++i)
+    while (r->j.line[i].stride[GPURED__IN] * size % w->granule) w->granule /= 2;
+  if (w->granule < size) return 0;
+  if (w->granule < 4) w->granule = size;
+  w->piece = r->j.line[last].n * size / w->granule;
+  if (w->piece < TILE_BYTES / w->granule)
+    w->recip = (unsigned)((((uint64_t)1 << 32) + (uint64_t)w->piece - 1) / (uint64_t)w->piece);
+  choose_long_rows(m, r, size, blocks, ROWS_PIECES);
+  return 1;
+}
+
 static int choose_rows(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
   const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1) || better_ragged(r, size, blocks);
-  if (r->j.line_count > 1) return 0;
   if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
   memset(&r->r, 0, sizeof r->r);
   r->threads = ROWS_WARPS * 32;
   if (r->kind == K_LSE || r->kind == K_MOMENTS) r->r.unit_log2 = blocks >= 3 ? 2 : log2_up(blocks);
-  if ((int64_t)1 << log2_up(blocks) > groups)
+  if (r->j.line_count > 1) {
+    if (!choose_pieces(m, r, size, blocks)) return 0;
+  } else if ((int64_t)1 << log2_up(blocks) > groups)
     choose_long_rows(m, r, size, blocks, ragged ? ROWS_RAGGED_LONG : ROWS_LONG);
   else if (ragged)
     choose_ragged_rows(r, size, blocks);
