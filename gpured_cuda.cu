@@ -1522,18 +1522,18 @@ static __global__ void __launch_bounds__(256) store_empty(const job j, const T v
  *               since a row of 16 lanes is 16 bytes for each of them
  *   ROWS_WHOLE  a row is several blocks, up to a tile
  *   ROWS_LONG   a row is many tiles, shared out as above; the tree goes on over tiles and warps
- *   ROWS_PIECES the same for a sequence of several axes, which lies in pieces of one length
  *
  * Rows that do not begin and end at 16 bytes have the same three ways, ROWS_RAGGED_EACH,
  * ROWS_RAGGED (for SOME and WHOLE) and ROWS_RAGGED_LONG: their tiles hold what lies in memory, as
- * it lies there, in the same lines of 128 bytes. So have rows that better_ragged() names.
+ * it lies there, in the same lines of 128 bytes. So have rows that better_ragged() names. Sequences
+ * of several axes, which lie in pieces, go these ways too: in a tile a row of theirs is whole, and
+ * begins at a vector.
  */
 enum {
   ROWS_EACH,
   ROWS_SOME,
   ROWS_WHOLE,
   ROWS_LONG,
-  ROWS_PIECES,
   ROWS_RAGGED_EACH,
   ROWS_RAGGED,
   ROWS_RAGGED_LONG
@@ -1549,7 +1549,7 @@ enum {
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
-  PIECES_LEAST = 64, /* elements of a sequence in pieces: shorter ones go elsewhere */
+  PIECES_MEETING = 64, /* tiles of pieces to a multiprocessor, where segments still meet */
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
 };
@@ -1581,12 +1581,18 @@ struct rows {
   int pitch;      /* RAGGED, not dense: vectors of a row's place in the tile */
   int line;       /* RAGGED: such a row begins as far behind a multiple of this as in memory */
   int copiers_log2;  /* RAGGED, not dense: threads that copy a row */
-  int tile;          /* RAGGED: bytes of a tile */
+  int tile;          /* bytes of a tile */
   int tiles_log2;    /* LONG: tiles of a segment */
   int64_t row_tiles; /* LONG: tiles of a row */
-  int granule;       /* PIECES: bytes of a copy */
-  int64_t piece;     /* PIECES: granules of a piece, */
-  unsigned recip;    /* and 2^32 / piece, rounded up, where a piece is shorter than a tile */
+  /* RAGGED, of sequences in pieces: */
+  int64_t piece;                     /* elements of one, or 0 */
+  unsigned piece_recip, width_recip; /* 2^32 / piece, if that is shorter than a tile; / width */
+  unsigned outer_recip, kept_recip;  /* / pieces, sequences until an outer axis goes on */
+  int borders;                       /* pieces of a row that is no longer than a tile */
+  int whole;                         /* pieces begin and end at 16 bytes; otherwise: */
+  int piece_width;                   /* vectors in which a piece may lie, */
+  unsigned piece_width_recip, loose_recip;
+  int loose; /* and from which vector of a tile on they are copied to it */
 };
 
 GPURED__DEV void copy_16(void *shared, const char *global) {
@@ -1846,6 +1852,209 @@ GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, 
   if ((before + bytes) % 16 && t == 0)
     copy_before(stage + 16 * slot(whole), line + 16 * whole, j.end);
 }
+/* ---- Sequences in pieces ---- */
+/*
+ * A sequence of several axes, the innermost of which is contiguous: pieces of one length, at least
+ * a vector, that may lie anywhere. Where all of them are whole vectors they are copied to their
+ * places in the tile. Otherwise they are copied as they lie, each from its own border on, and
+ * brought together from there, in the same memory.
+ */
+
+/* An element of SIZE bytes. */
+template <int SIZE>
+struct word_of {
+  typedef uint64_t T;
+};
+template <>
+struct word_of<4> {
+  typedef uint32_t T;
+};
+template <>
+struct word_of<2> {
+  typedef uint16_t T;
+};
+template <>
+struct word_of<1> {
+  typedef uint8_t T;
+};
+
+/* Where neighbours along one or two axes lie, from one of them on. */
+template <int S>
+struct neighbours {
+  const char *base;
+  int64_t step, jump; /* jump: what each end of the inner axis adds */
+  int until;          /* the first one; recip: 2^32 / extent of that, if it may end again */
+  unsigned recip;
+
+  __device__ __forceinline__ neighbours(const gpured__axis *axes, int count, unsigned recip_,
+                                        const char *origin, int64_t index)
+      : base(origin), step(0), jump(0), until(INT32_MAX), recip(recip_) {
+    int64_t outer = 0;
+    if (count == 0) return;
+    step = axes[count - 1].stride[GPURED__IN] * S;
+    if (count > 1) {
+      const int64_t n = axes[1].n;
+      if (index) outer = gpured__quotient(index, n);
+      index -= outer * n;
+      until = (int)min(n - index, (int64_t)INT32_MAX);
+      jump = axes[0].stride[GPURED__IN] * S - n * step;
+      base += outer * axes[0].stride[GPURED__IN] * S;
+    }
+    base += index * step;
+  }
+  __device__ __forceinline__ const char *at(int i) const {
+    const char *p = base + i * step;
+    if (i >= until) p += jump * (int)(1 + __umulhi((unsigned)(i - until), recip));
+    return p;
+  }
+};
+
+/* A row's elements from number `at` on. */
+template <int S>
+struct row_pieces {
+  neighbours<S> pieces;  /* from the one on in which that is, */
+  int64_t rest;          /* and elements of it in front; */
+  int here, first_width; /* those of it that follow, and vectors for them */
+
+  __device__ __forceinline__ row_pieces(const job &j, const rows &w, const char *row, int64_t at,
+                                        int64_t piece)
+      : pieces(j.line, j.line_count - 1, w.outer_recip, row, piece),
+        rest(at - piece * w.piece),
+        here((int)min(w.piece - rest, (int64_t)TILE_BYTES)),
+        first_width((here * S + 30) / 16) {}
+  /* Which piece has element i, and how far behind the first one here of that. */
+  __device__ __forceinline__ int piece_of(const rows &w, int i, int *in) const {
+    int q = i >= here;
+    if (w.piece_recip) q = (int)__umulhi((unsigned)rest + (unsigned)i, w.piece_recip);
+    *in = q ? i - here - (q - 1) * (int)w.piece : i;
+    return q;
+  }
+  __device__ __forceinline__ const char *from(int q) const {
+    return q ? pieces.at(q) : pieces.base + rest * S;
+  }
+  __device__ __forceinline__ int behind(int q) const { return (int)((uintptr_t)from(q) & 15); }
+  /* Where piece q begins among vectors as they lie in memory, each piece from its own border on. */
+  __device__ __forceinline__ int place(const rows &w, int q) const {
+    return q ? first_width + (q - 1) * w.piece_width : 0;
+  }
+};
+
+/* `count` rows of a tile, of which it has `elements` each, from number `at` on. */
+template <int S>
+struct tile_pieces {
+  enum { V = 16 / S };
+  const job &j;
+  const rows &w;
+  neighbours<S> sequences;
+  int64_t at, piece; /* piece: in which that is */
+  int count, elements, mask;
+  char *stage;
+
+  __device__ __forceinline__ tile_pieces(const job &job_, const rows &rows_,
+                                         const neighbours<S> &from, int many, int64_t first,
+                                         int64_t most, int places, char *tile)
+      : j(job_),
+        w(rows_),
+        sequences(from),
+        at(first),
+        piece(first ? gpured__quotient(first, rows_.piece) : 0),
+        count(many),
+        elements((int)min(job_.n - first, most)),
+        mask(places),
+        stage(tile) {}
+  __device__ __forceinline__ row_pieces<S> of_row(int r) const {
+    return row_pieces<S>(j, w, sequences.at(r), at, piece);
+  }
+  /* f(r, i - r * width) for i = t, t + 32, ... of all rows' vectors, `width` of each. */
+  template <class F>
+  __device__ __forceinline__ void each(int t, int width, unsigned recip, const F &f) const {
+#pragma unroll 4
+    for (int i = t; i < count * width; i += 32) {
+      const int r = count > 1 ? (int)__umulhi((unsigned)i, recip) : 0;
+      f(r, i - r * width);
+    }
+  }
+  /* Pieces that are whole vectors to where they shall be. */
+  __device__ __forceinline__ void copy_whole(const row_pieces<S> &only, int t) const {
+    each(t, elements / V, w.width_recip, [&](int r, int v) {
+      const row_pieces<S> p = count > 1 ? of_row(r) : only;
+      int in;
+      const int q = p.piece_of(w, v * V, &in);
+      copy_16(stage + 16 * swizzled_ragged(r * w.pitch + v, mask), p.from(q) + in * S);
+    });
+  }
+  /* Others as they lie, to where their vectors do not stand before those that they shall be. */
+  __device__ __forceinline__ void copy_loose(const row_pieces<S> &only, int t) const {
+    int in;
+    const int last = only.piece_of(w, elements - 1, &in);
+    const int width = only.place(w, last) + (in * S + S + 30) / 16;
+    each(t, width, w.loose_recip, [&](int r, int v) {
+      const row_pieces<S> p = count > 1 ? of_row(r) : only;
+      int q = v >= p.first_width;
+      if (w.piece_recip && q)
+        q += (int)__umulhi((unsigned)(v - p.first_width), w.piece_width_recip);
+      const char *from = p.from(q), *vector = border_before(from) + 16 * (v - p.place(w, q));
+      const bool exists = vector < from + (q == last ? in + 1 : q ? (int)w.piece : p.here) * S;
+      const bool whole = j.end - vector >= 16;
+      char *to = stage + 16 * (w.loose + r * width + v);
+      copy_if<16>(exists && whole, to, vector);
+      if (exists && !whole) copy_before(to, vector, j.end);
+    });
+  }
+  /* Vector v of a row, from one piece or two. */
+  __device__ __forceinline__ uint4 gather(const row_pieces<S> &p, int first, int v) const {
+    typedef typename word_of<S>::T word;
+    int in, jump = 0;
+    const int q = p.piece_of(w, v * V, &in), left = (q ? (int)w.piece : p.here) - in;
+    const int from = 16 * (first + p.place(w, q)) + p.behind(q) + in * S;
+    if (left < V && v * V + left < elements) /* behind the end of a row anything may stand */
+      jump = 16 * (first + p.place(w, q + 1)) + p.behind(q + 1) - from - left * S;
+    __align__(16) word x[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      x[i] = *(const word *)(stage + from + i * S + (i < left ? 0 : jump));
+    return *(const uint4 *)x;
+  }
+  __device__ __forceinline__ void gather_all(const row_pieces<S> &only, int t) const {
+    enum { AT_ONCE = 2 };
+    const int width = (elements + V - 1) / V, of_one_row = w.borders * w.piece_width;
+    for (int first = t; first - t < count * width; first += 32 * AT_ONCE) {
+      uint4 x[AT_ONCE];
+      int place[AT_ONCE];
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; ++k) {
+        const int i = min(first + 32 * k, count * width - 1);
+        const int r = count > 1 ? (int)__umulhi((unsigned)i, w.width_recip) : 0;
+        x[k] = gather(count > 1 ? of_row(r) : only, w.loose + r * of_one_row, i - r * width);
+        place[k] = swizzled_ragged(r * w.pitch + i - r * width, mask);
+      }
+      __syncwarp();
+#pragma unroll
+      for (int k = 0; k < AT_ONCE; ++k)
+        if (first + 32 * k < count * width) ((uint4 *)stage)[place[k]] = x[k];
+    }
+  }
+  /* Returns the byte of the tile at which its first row begins. */
+  template <int P>
+  __device__ __forceinline__ int load(int t) const {
+    const row_pieces<S> only = of_row(0);
+    if (count == 1 && elements <= only.here) {
+      const char *from = only.from(0);
+      load_span<P>(j, from, elements * S, mask, stage, t);
+      return (int)((uintptr_t)from & 127);
+    }
+    if (w.whole) {
+      copy_whole(only, t);
+      return 0;
+    }
+    copy_loose(only, t);
+    copies_wait();
+    __syncwarp();
+    gather_all(only, t);
+    return 0;
+  }
+};
+
 /* A tile of ragged rows: all that lies from the first to the last one, or each for itself, side by
  * side as many threads as it takes. */
 template <int S, int P, bool LARGE = false>
@@ -1855,6 +2064,11 @@ GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *sta
   const int mask = ragged_mask<P>(w.row_log2);
   if (w.dense) {
     load_span<P, LARGE>(j, j.in + row * w.step, (count - 1) * w.step + bytes, mask, stage, t);
+    return;
+  }
+  if (w.piece) {
+    const neighbours<S> from(j.kept, j.kept_count, w.kept_recip, j.in, row);
+    tile_pieces<S>(j, w, from, count, 0, w.length, mask, stage).template load<P>(t);
     return;
   }
   const int lane = t & ((1 << w.copiers_log2) - 1);
@@ -1871,7 +2085,9 @@ GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *sta
 template <int S>
 GPURED__DEV int ragged_start(const job &j, const rows &w, int64_t row, int r) {
   if (w.dense) return (int)((uintptr_t)(j.in + row * w.step) & 127) + r * w.step;
-  return r * w.pitch * 16 + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & (w.line - 1));
+  const int start = r * w.pitch * 16;
+  if (w.piece) return start;
+  return start + (int)((uintptr_t)(j.in + start_of(j, row + r) * S) & (w.line - 1));
 }
 
 /* Element i of 16 bytes, as it is stored. */
@@ -3061,110 +3277,28 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
   if (t == 0) store_result<K>(j, row, result);
 }
 
-/* ---- Sequences in pieces ---- */
-/*
- * The innermost axis of a sequence is contiguous, and what follows it is elsewhere. A tile has the
- * elements in their order; it is filled by copies of a granule, the largest power of two of bytes
- * that divides pieces and strides, which therefore lies in one piece.
- */
-
-/* Where the granules of a tile lie: G bytes each, of elements of S. */
-template <int G, int S>
-struct tile_granules {
-  const char *base; /* of the tile's first piece, where the next ones are `step` bytes on; or row */
-  int64_t first, rest, step; /* that piece; granules of it in front of the tile */
-  int here, count;           /* granules of it in the tile; of the tile */
-
-  __device__ __forceinline__ tile_granules(const job &j, const rows &w, const char *row,
-                                           int64_t tile) {
-    const int64_t at = tile * (TILE_BYTES / G);
-    count = (int)min(j.n * S / G - at, (int64_t)(TILE_BYTES / G));
-    first = gpured__quotient(at, w.piece);
-    rest = at - first * w.piece;
-    here = (int)min(w.piece - rest, (int64_t)count);
-    step = j.line_count == 2 ? j.line[0].stride[GPURED__IN] * S : 0;
-    base = row + first * step;
-  }
-  __device__ __forceinline__ const char *operator()(const job &j, const rows &w, int i) const {
-    int next = i >= here; /* pieces from the first one on */
-    int64_t in = next ? i - here : rest + i;
-    if (w.recip) {
-      next = (int)__umulhi((unsigned)rest + (unsigned)i, w.recip);
-      in = (int)rest + i - next * (int)w.piece;
-    }
-    const char *p = base + next * step + in * G;
-    if (j.line_count > 2)
-      p += gpured__offset(j.line, j.line_count - 1, first + next, GPURED__IN) * S;
-    return p;
-  }
-};
-
-/* Granules of at least four bytes: t, t + 32, ... of a tile. */
-template <int G, int S>
-GPURED__DEV void copy_granules(const job &j, const rows &w, const char *row, int64_t tile,
-                               char *stage, int t) {
-  const tile_granules<G, S> from(j, w, row, tile);
-#pragma unroll 4
-  for (int i = t; i < from.count; i += 32)
-    copy_some<G>(stage + 16 * swizzled<S>(i * G / 16, log2_of(16 * S)) + i * G % 16, from(j, w, i));
-}
-
-/* Elements of one or two bytes, by words of four. */
-template <int S>
-GPURED__DEV void load_elements(const job &j, const rows &w, const char *row, int64_t tile,
-                               char *stage, int t) {
-  enum { OF_WORD = 4 / S, AT_ONCE = 8 };
-  const tile_granules<S, S> from(j, w, row, tile);
-  for (int first = t; first * OF_WORD < from.count; first += 32 * AT_ONCE) {
-    uint32_t word[AT_ONCE];
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) {
-      word[k] = 0;
-#pragma unroll
-      for (int e = 0; e < OF_WORD; ++e) {
-        const int i = (first + 32 * k) * OF_WORD + e;
-        if (i >= from.count) continue;
-        const char *p = from(j, w, i);
-        word[k] |= (uint32_t)(S == 1 ? *(const uint8_t *)p : *(const uint16_t *)p) << 8 * S * e;
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; ++k) {
-      const int at = first + 32 * k;
-      *(uint32_t *)(stage + 16 * swizzled<S>(at / 4, log2_of(16 * S)) + at % 4 * 4) = word[k];
-    }
-  }
-}
-
-template <int S>
-GPURED__DEV void load_tile_of_pieces(const job &j, const rows &w, const char *row, int64_t tile,
-                                     char *stage, int t) {
-  if (w.granule == 16)
-    copy_granules<16, S>(j, w, row, tile, stage, t);
-  else if (S <= 8 && w.granule == 8)
-    copy_granules<8, S>(j, w, row, tile, stage, t);
-  else if (S <= 4 && w.granule == 4)
-    copy_granules<4, S>(j, w, row, tile, stage, t);
-  else if constexpr (S < 4)
-    load_elements<S>(j, w, row, tile, stage, t);
-}
-
-/* Loads a tile of a long row and waits for it; lse: of floats, which are read as they lie. */
+/* Loads a tile of a long row and waits for it; lse: of floats, which are read as they lie. Returns
+ * the byte at which it begins. */
 template <int D, int MODE>
-GPURED__DEV void fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool lse,
-                            char *stage, int t) {
-  enum { S = stored<D>::SIZE };
-  if (MODE == ROWS_PIECES)
-    load_tile_of_pieces<S>(j, w, base, tile, stage, t);
-  else if (MODE == ROWS_RAGGED_LONG)
+GPURED__DEV int fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool lse,
+                           char *stage, int t) {
+  enum { S = stored<D>::SIZE, MOST = TILE_BYTES / S };
+  const int mask = lse ? 0 : ragged_mask<S>(1);
+  int lead = 0;
+  if (MODE == ROWS_RAGGED_LONG && w.piece) {
+    const neighbours<S> only(j.kept, 0, 0, base, 0);
+    lead = tile_pieces<S>(j, w, only, 1, tile * MOST, MOST, mask, stage).template load<S>(t);
+  } else if (MODE == ROWS_RAGGED_LONG) {
     load_span<S>(j, base + tile * TILE_BYTES,
-                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES),
-                 lse ? 0 : ragged_mask<S>(1), stage, t);
-  else
+                 (int)min((int64_t)TILE_BYTES, j.n * S - tile * TILE_BYTES), mask, stage, t);
+    lead = (int)((uintptr_t)base & 127);
+  } else {
     load_run<S, ROWS_LONG, 0>(base + tile * TILE_BYTES, j.n * S / 16 - tile * TILE_VECTORS, w,
                               stage, t);
+  }
   copies_wait();
   __syncwarp();
+  return lead;
 }
 
 /* The tree over nodes in shared memory, 16 at a time; the result is in the first LANES threads of
@@ -3190,11 +3324,12 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
     reduce_long(const job j, const rows w) {
   typedef unit_of<A, D, K> unit;
   typedef typename kind<A, K>::N N;
-  enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN, TILE = tile_bytes(MODE) };
+  enum { LANES = kind<A, K>::LANES, VN = unit::VN, PN = unit::PN };
+  const int tile = MODE == ROWS_RAGGED_LONG ? w.tile : TILE_BYTES;
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-  N *nodes = (N *)(ring + warps * TILE), node[VN];
-  char *stage = ring + wi * TILE;
+  N *nodes = (N *)(ring + warps * tile), node[VN];
+  char *stage = ring + wi * tile;
   const unsigned segments = (unsigned)j.segments;
   const int64_t row = j.outputs == 1 ? 0 : blockIdx.x / segments;
   const int64_t segment = blockIdx.x - row * segments, first = segment << w.tiles_log2;
@@ -3202,19 +3337,19 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int64_t left = w.row_tiles - first;
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + (row ? start_of(j, row) * stored<D>::SIZE : 0);
-  const int lead = (int)((uintptr_t)base & 127);
   if (K == K_ARG) set_neutral<K>(node);
   for (int i = wi; i < count; i += warps) {
-    fetch_tile<D, MODE>(j, w, base, first + i, shares_lse(A, D, K), stage, t);
+    const int lead = fetch_tile<D, MODE>(j, w, base, first + i, shares_lse(A, D, K), stage, t);
     if (K == K_ARG) {
       arg_tile<A, D, MODE>(j, w, lead, first + i, stage, t, node);
       __syncwarp();
       continue;
     }
     long_tile<A, D, K, MODE>(j, w, lead, first + i, stage, t, node);
+    const int turn = LANES > 1 ? lead % 16 / stored<D>::SIZE : 0; /* tiles of pieces differ in it */
     if (t < PN)
 #pragma unroll
-      for (int e = 0; e < VN; ++e) nodes[i * LANES + t * VN + e] = node[e];
+      for (int e = 0; e < VN; ++e) nodes[i * LANES + (t * VN + e - turn & LANES - 1)] = node[e];
     __syncwarp();
   }
   if (K == K_ARG && t == 0) nodes[wi] = *node;
@@ -3296,7 +3431,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32;
   const int64_t step = w.blocks >> w.row_log2; /* rows of a tile */
-  char *stage = ring + wi * (MODE == ROWS_RAGGED ? w.tile : tile_bytes(MODE));
+  char *stage = ring + wi * (MODE >= ROWS_RAGGED_EACH ? w.tile : tile_bytes(MODE));
   const int64_t row = ((int64_t)blockIdx.x * ROWS_WARPS + wi) * step;
   if (row >= j.outputs) return;
   if (EVERY) {
@@ -3341,6 +3476,9 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * without gaps would leave most of those vectors empty: there the 16 rows of the lanes, which
  * follow each other in memory, are one row of 16 times as many columns, and what a thread has are
  * columns of several lanes (c.narrow).
+ *
+ * The rows of a sequence of two axes are as far apart as the inner one has it, and where that ends
+ * they go on elsewhere: a thread counts its place along it.
  */
 enum {
   COLS_THREADS = 256,
@@ -3363,6 +3501,9 @@ struct cols {
   int deep_log2;            /* threads along a segment */
   int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
+  int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
+  int64_t outer_bytes;      /* from one element to the next along the outer one, */
+  int64_t stride, jump;     /* to a thread's next row, and what the end of the inner axis adds */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 16 rows are read as one, and a tile is all columns */
   int share_log2;           /* short ones: so many threads have a strip together */
@@ -3373,6 +3514,22 @@ struct cols {
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
                                threads to its next: strips, segments, batches */
 };
+
+/* Where row r of a sequence is; *along: its place on the inner axis. */
+GPURED__DEV int64_t offset_of_row(const cols &c, int64_t r, int *along) {
+  if (c.inner == 0) return r * c.row_bytes;
+  const int64_t outer = gpured__quotient(r, c.inner);
+  *along = (int)(r - outer * c.inner);
+  return outer * c.outer_bytes + *along * c.row_bytes;
+}
+/* A thread's next row, of two axes. */
+GPURED__DEV void to_next_row(const cols &c, const char **row, int *along) {
+  *row += c.stride;
+  *along += c.turn;
+  if (*along < c.inner) return;
+  *along -= c.inner;
+  *row += c.jump;
+}
 
 /* Where the order does not matter a thread keeps one node instead of a counter. */
 __host__ __device__ constexpr bool cols_free(int a, int k) {
@@ -3408,33 +3565,40 @@ enum { COLS_RING = 3, COLS_ROWS = 4 };
 enum { COLS_RING_BYTES = COLS_RING * COLS_ROWS * COLS_THREADS * 16 };
 struct column_ring {
   char *mine[COLS_ROWS]; /* which four rows have in common, but for bytes */
+  const cols *c;
   const char *next;
-  int64_t step;
-  int left, at;
+  int left, at, along;
   const char *end; /* of the input, for the last thread of a row; otherwise NULL */
 
   __device__ __forceinline__ char *slot(int k) const {
     return mine[k] + (at * COLS_ROWS + k) * COLS_THREADS * 16;
   }
   __device__ __forceinline__ void ask() {
+    const int64_t step = c->stride;
+    if (c->inner) {
 #pragma unroll
-    for (int k = 0; k < COLS_ROWS; ++k)
-      if (!end)
-        copy_if<16>(k < left, slot(k), next + k * step);
-      else if (k < left)
-        copy_before(slot(k), next + k * step, end);
+      for (int k = 0; k < COLS_ROWS; ++k) {
+        copy_if<16>(k < left, slot(k), next);
+        to_next_row(*c, &next, &along);
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < COLS_ROWS; ++k)
+        if (!end)
+          copy_if<16>(k < left, slot(k), next + k * step);
+        else if (k < left)
+          copy_before(slot(k), next + k * step, end);
+      next += COLS_ROWS * step;
+    }
     copies_commit();
-    next += COLS_ROWS * step;
     left -= COLS_ROWS;
   }
   /* space: of `across` threads side by side */
-  __device__ __forceinline__ void start(char *space, int across, const char *from, int rows,
-                                        int64_t stride) {
-    const line_turn turn(from, stride, across);
+  __device__ __forceinline__ void start(char *space, int across, const char *from, int rows) {
+    const line_turn turn(from, c->stride, across);
 #pragma unroll
     for (int k = 0; k < COLS_ROWS; ++k) mine[k] = space + turn(k);
     next = from;
-    step = stride;
     left = rows;
     for (at = 0; at < COLS_RING; ++at) ask();
     at = 0;
@@ -3834,15 +3998,16 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   const int64_t tile = k % tiles, group = k / tiles % groups, outer = k / tiles / groups;
   const int64_t segment = (group << c.cluster_log2) + rank, first_col = tile * c.columns;
   const int64_t from = (segment * depth + deep) << c.blocks_log2;
+  column_ring ring;
+  ring.c = &c;
   const char *base = j.in + (start_of(j, outer * c.width) + first_col) * SIZE +
-                     (from * GPURED__BLOCK + lane) * c.row_bytes;
+                     offset_of_row(c, from * GPURED__BLOCK + lane, &ring.along);
   /* columns of a row of the grid; of the grid's layers, one for each piece of the sequence */
   const int columns = c.narrow ? c.columns : across * V, layer = GPURED__LANES * columns;
   const int place = tx * V - (int)((uintptr_t)base & 15) / SIZE; /* of the thread, in the tile */
   const int64_t right = (c.narrow ? layer : c.width - first_col) - place; /* from there on */
   const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
   const int elements = right <= 0 || all < 0 ? 0 : (int)(all < most ? all : most);
-  column_ring ring;
   column_share share;
   share.from = from;
   share.lane = lane;
@@ -3851,9 +4016,8 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   share.width = c.narrow ? c.columns : 0;
   ring.end = right < V ? j.end : NULL;
   base = border_before(base) + tx * 16;
-  ring.start(space + ((int)threadIdx.x - tx) * 16, across, base, share.rows,
-             GPURED__LANES * c.row_bytes);
-  share.last = base + share.rows * GPURED__LANES * c.row_bytes;
+  ring.start(space + ((int)threadIdx.x - tx) * 16, across, base, share.rows);
+  share.last = base + share.rows * c.stride;
   share.begin = max(0, -place);
   share.end = c.narrow ? min((int)V, elements % GPURED__LANES * c.columns - place) : 0;
   N *grid = (N *)nodes;
@@ -3899,6 +4063,7 @@ struct unit_place {
   int count, rows; /* rows: the thread's */
   int place;       /* of its V columns, in the strip: below 0 where that begins behind a border */
   bool edge;       /* the last one of a row: less than 16 bytes are left there */
+  int along;       /* the inner axis, its first row */
   const char *from;
 
   __device__ __forceinline__ bool exists(const cols &c) const { return outer < c.outers; }
@@ -3921,7 +4086,7 @@ struct unit_place {
     const int left = size(j, c) - at + GPURED__LANES - 1;
     const int64_t col = (int64_t)strip * c.columns;
     from = j.in + (start_of(j, outer * c.width) + col) * size_of_element +
-           (begin(c) + at) * c.row_bytes;
+           offset_of_row(c, begin(c) + at, &along);
     place = tx * v - (int)((uintptr_t)from & 15) / size_of_element;
     from = border_before(from) + 16 * tx;
     const int64_t right = c.width - col - place;
@@ -3954,7 +4119,7 @@ struct unit_place {
         segment -= (unsigned)j.segments;
         ++outer;
       }
-    } else if (j.n - begin(c) >= GPURED__BLOCK << c.deep_log2) { /* as many rows, below */
+    } else if (!c.inner && j.n - begin(c) >= GPURED__BLOCK << c.deep_log2) { /* as many, below */
       from += ((int64_t)GPURED__BLOCK << c.deep_log2) * c.row_bytes;
       return;
     }
@@ -3970,28 +4135,42 @@ struct unit_ring {
   int at; /* the half in the ring that is read next, and asked for after it */
   unit_place ahead;
   int half;
+  const char *next; /* of two axes: what the first half has left to the second */
+  int along;
 
   __device__ __forceinline__ char *slot() const {
     return space + at * UNIT_HALF * (int)blockDim.x * 16;
   }
   __device__ __forceinline__ static line_turn turn(const cols &c, const char *from) {
-    return line_turn(from, GPURED__LANES * c.row_bytes, 1 << c.across_log2);
+    return line_turn(from, c.stride, 1 << c.across_log2);
+  }
+  __device__ __forceinline__ void ask_two_axes(const cols &c, char *to, int rows,
+                                               const line_turn &place) {
+    if (half == 0) {
+      next = ahead.from;
+      along = ahead.along;
+    }
+#pragma unroll
+    for (int k = 0; k < UNIT_HALF; ++k) {
+      copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k), next);
+      to_next_row(c, &next, &along);
+    }
   }
   __device__ __forceinline__ void ask(const job &j, const cols &c, int v, int bytes) {
     char *to = slot();
-    const char *from = ahead.from + half * UNIT_HALF * GPURED__LANES * c.row_bytes;
+    const char *from = ahead.from + half * UNIT_HALF * c.stride;
     const int rows = ahead.rows - half * UNIT_HALF;
     const line_turn place = turn(c, ahead.from);
-    if (!ahead.edge)
+    if (c.inner)
+      ask_two_axes(c, to, rows, place);
+    else if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
-        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k),
-                    from + (int64_t)k * GPURED__LANES * c.row_bytes);
+        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k), from + k * c.stride);
     else
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k)
-        copy_before(to + k * (int)blockDim.x * 16 + place(k),
-                    from + (int64_t)k * GPURED__LANES * c.row_bytes, j.end);
+        copy_before(to + k * (int)blockDim.x * 16 + place(k), from + k * c.stride, j.end);
     copies_commit();
     at = at + 1 < UNIT_RING ? at + 1 : 0;
     if (half) ahead.advance(j, c, v, bytes);
@@ -4210,9 +4389,9 @@ template <bool WRITTEN, class Q>
 GPURED__DEV Q load_as(const char *p) {
   return WRITTEN ? *(const Q *)p : __ldg((const Q *)p);
 }
-/* The same in two or three pieces, which are as many registers as they bring. */
+/* 16 bytes in two or three words, which are as many registers as they bring. */
 template <int SIZE, bool WRITTEN>
-GPURED__DEV uint4 load_pieces(const char *p) {
+GPURED__DEV uint4 load_words(const char *p) {
   uint2 a, b;
   if (SIZE == 8 || !((uintptr_t)p & 4)) {
     a = load_as<WRITTEN, uint2>(p);
@@ -4283,7 +4462,7 @@ struct short_rows {
       raw[q] = next[q] = make_uint4(0, 0, 0, 0);
       if (row(q) >= whole) continue;
       if (PIECES) {
-        raw[q] = load_pieces<SIZE, WRITTEN>(p);
+        raw[q] = load_words<SIZE, WRITTEN>(p);
         continue;
       }
       if (LOOSE) p = border_before(p);
@@ -7457,7 +7636,6 @@ enum {
   READ_SOME,
   READ_WHOLE,
   READ_LONG,
-  READ_PIECES,
   READ_RAGGED_EACH,
   READ_RAGGED,
   READ_RAGGED_LONG,
@@ -7478,7 +7656,6 @@ static const void *rows_kernel(int how) {
   if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
   if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
   if (how == READ_LONG) return (const void *)reduce_long<A, D, K, ROWS_LONG>;
-  if (how == READ_PIECES) return (const void *)reduce_long<A, D, K, ROWS_PIECES>;
   if (how == READ_RAGGED_EACH) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED_EACH>;
   if (how == READ_RAGGED) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED>;
   return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
@@ -7674,6 +7851,30 @@ static int choose_spread(rows *w, int bytes, int64_t blocks) {
   return count;
 }
 
+/* 2^32 / n, rounded up: __umulhi() with it is a quotient of what is less than 2^16. */
+static unsigned recip_of(int64_t n) {
+  return (unsigned)((((uint64_t)1 << 32) + (uint64_t)n - 1) / (uint64_t)n);
+}
+
+/* Rows of pieces begin at vectors of a tile, and those that threads read at the same time in
+ * different banks: a thread for each, or SIZE threads. */
+static void set_pitch_of_pieces(rows *w, int size, int each) {
+  const int beside = each ? 1 : size, width = (w->length * size + 15) / 16;
+  w->borders = w->length / (int)w->piece;
+  w->width_recip = recip_of(width);
+  w->pitch = (width + beside - 1) / beside * beside;
+  if (w->pitch / beside % 2 == 0) w->pitch += beside;
+}
+
+/* The tile of pieces that are copied as they lie: each of their vectors not before the one that it
+ * will be, nor among the eight of that. */
+static void set_loose_tile(rows *w, int count, int vectors) {
+  const int behind = count * w->pitch - vectors;
+  w->loose = 8 + (behind > 0 ? behind : 0);
+  vectors = (w->loose + vectors + 9) / 8 * 128;
+  if (w->tile < vectors) w->tile = vectors;
+}
+
 /* Ragged rows of at most a tile, as many as a warp reduces at a time, or a multiple of it. */
 static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
@@ -7698,13 +7899,15 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   w->pitch = (bytes + 30) / 16; /* wherever the row begins */
   w->copiers_log2 = w->pitch > 16 ? 5 : log2_up(w->pitch);
   w->step = bytes;
-  w->dense = rows_are_dense(r);
-  if (r->j.kept_count == 1 && step > bytes && step <= bytes + bytes / 8) {
+  w->dense = !w->piece && rows_are_dense(r);
+  if (!w->piece && r->j.kept_count == 1 && step > bytes && step <= bytes + bytes / 8) {
     w->dense = 1;
     w->step = (int)step;
   }
   w->line = 16;
-  if (w->pitch > 16 && (TILE_VECTORS + 16) / lines >= TILE_VECTORS / w->pitch) {
+  if (w->piece)
+    set_pitch_of_pieces(w, size, each);
+  else if (w->pitch > 16 && (TILE_VECTORS + 16) / lines >= TILE_VECTORS / w->pitch) {
     w->line = 128;
     w->pitch = lines;
   }
@@ -7713,6 +7916,11 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   if (count > at_once) count = count / at_once * at_once;
   if (shares && blocks > 1) count = choose_spread(w, bytes, blocks);
   w->blocks = count << w->row_log2;
+  if (w->tile == 0) w->tile = tile_bytes(w->mode);
+  if (w->piece && !w->whole) {
+    w->loose_recip = recip_of(w->borders * w->piece_width);
+    set_loose_tile(w, count, count * w->borders * w->piece_width);
+  }
   set_row_blocks(r);
 }
 
@@ -7776,12 +7984,18 @@ static int spread_tiles(const machine *m, const reduction *r) {
 
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
+  int few;
   w->mode = mode;
   w->width = 16 * size;
   w->width_log2 = log2_up(w->width);
   w->blocks = 32 / size;
   w->row_tiles = gpured__ceil_div(blocks, w->blocks);
-  w->tiles_log2 = meeting_tiles(m, r);
+  w->tile = tile_bytes(mode);
+  if (w->piece && !w->whole)
+    set_loose_tile(w, 0, TILE_VECTORS + 2 * (int)(TILE_BYTES / (w->piece * size) + 2));
+  /* who brings many pieces together is not hidden by few blocks of threads */
+  few = !w->piece || r->j.outputs * w->row_tiles <= (int64_t)m->processors * PIECES_MEETING;
+  w->tiles_log2 = few ? meeting_tiles(m, r) : 0;
   r->meets = w->tiles_log2 > 0;
   if (!r->meets) w->tiles_log2 = spread_tiles(m, r);
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
@@ -7789,7 +8003,7 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->threads = long_warps(r->kind);
   if (r->j.segments == 1) r->threads = row_warps(w->row_tiles, r->threads);
   r->threads *= 32;
-  r->shared = (size_t)(r->threads / 32 * tile_bytes(mode)) +
+  r->shared = (size_t)(r->threads / 32 * w->tile) +
               ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
@@ -7811,37 +8025,43 @@ static int better_ragged(const reduction *r, int size, int64_t blocks) {
   return (uintptr_t)r->j.in % 128 || (32 / size >> log2_up(blocks)) * bytes % 128;
 }
 
-/* Sequences of several axes, of which the innermost is contiguous. */
-static int choose_pieces(const machine *m, reduction *r, int size, int64_t blocks) {
+/* A sequence of several axes lies in pieces of its innermost one. Can tiles be filled with them?
+ * several: with those of several sequences. */
+static int has_pieces(reduction *r, int size, int several) {
   const int last = r->j.line_count - 1;
+  const int64_t bytes = r->j.line[last].n * size;
   rows *w = &r->r;
   int i;
-  if (r->j.line[last].stride[GPURED__IN] != 1 || r->j.n < PIECES_LEAST) return 0;
-  w->granule = 16;
-  while (!aligned(r, w->granule, -1) || r->j.line[last].n * size % w->granule) w->granule /= 2;
+  if (r->j.line[last].stride[GPURED__IN] != 1 || bytes < 16) return 0;
+  if (last > 2 || (several && r->j.kept_count > 2)) return 0;
+  if (last == 2 && r->j.line[1].n <= TILE_BYTES) w->outer_recip = recip_of(r->j.line[1].n);
+  if (r->j.kept_count == 2 && r->j.kept[1].n <= TILE_BYTES)
+    w->kept_recip = recip_of(r->j.kept[1].n);
+  w->piece = r->j.line[last].n;
+  if (bytes < TILE_BYTES) {
+    w->piece_recip = recip_of(w->piece);
+    w->piece_width = (int)(bytes + 30) / 16;
+    w->piece_width_recip = recip_of(w->piece_width);
+  }
+  w->whole = aligned(r, 16, -1) && bytes % 16 == 0;
   for (i = 0; i < last; ++i)
-    while (r->j.line[i].stride[GPURED__IN] * size % w->granule) w->granule /= 2;
-  if (w->granule < size) return 0;
-  if (w->granule < 4) w->granule = size;
-  w->piece = r->j.line[last].n * size / w->granule;
-  if (w->piece < TILE_BYTES / w->granule)
-    w->recip = (unsigned)((((uint64_t)1 << 32) + (uint64_t)w->piece - 1) / (uint64_t)w->piece);
-  choose_long_rows(m, r, size, blocks, ROWS_PIECES);
+    w->whole = w->whole && r->j.line[i].stride[GPURED__IN] * size % 16 == 0;
   return 1;
 }
 
 static int choose_rows(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), groups = 32 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
-  const int ragged = r->j.n * size % 16 || !aligned(r, 16, -1) || better_ragged(r, size, blocks);
+  const int is_long = (int64_t)1 << log2_up(blocks) > groups;
+  const int ragged = r->j.line_count > 1 || r->j.n * size % 16 || !aligned(r, 16, -1) ||
+                     better_ragged(r, size, blocks);
   if (r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] != 1) return 0;
   if (!reading_kernel(r, READ_SOME)) return 0;
   memset(&r->r, 0, sizeof r->r);
   r->threads = ROWS_WARPS * 32;
   if (r->kind == K_LSE || r->kind == K_MOMENTS) r->r.unit_log2 = blocks >= 3 ? 2 : log2_up(blocks);
-  if (r->j.line_count > 1) {
-    if (!choose_pieces(m, r, size, blocks)) return 0;
-  } else if ((int64_t)1 << log2_up(blocks) > groups)
+  if (r->j.line_count > 1 && !has_pieces(r, size, !is_long)) return 0;
+  if (is_long)
     choose_long_rows(m, r, size, blocks, ragged ? ROWS_RAGGED_LONG : ROWS_LONG);
   else if (ragged)
     choose_ragged_rows(r, size, blocks);
@@ -7988,6 +8208,21 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   return 1;
 }
 
+/* The rows of a sequence, which has an axis of them, or two, or just one row. */
+static void set_column_rows(reduction *r, int size) {
+  cols *c = &r->c;
+  const gpured__axis *outer = &r->j.line[0], *inner = outer + r->j.line_count - 1;
+  if (r->j.line_count == 0) return;
+  c->row_bytes = inner->stride[GPURED__IN] * size;
+  c->stride = GPURED__LANES * c->row_bytes;
+  if (r->j.line_count == 1) return;
+  c->inner = (int)inner->n;
+  c->turn = GPURED__LANES % c->inner;
+  c->outer_bytes = outer->stride[GPURED__IN] * size;
+  c->stride = GPURED__LANES / c->inner * c->outer_bytes + c->turn * c->row_bytes;
+  c->jump = c->outer_bytes - inner->n * c->row_bytes;
+}
+
 /* Few columns of each of many items: faster than strips, which would be narrow, except where
  * those keep to borders and much is computed. */
 static int choose_items(const machine *m, reduction *r, int64_t width, int size) {
@@ -8024,15 +8259,17 @@ static int choose_cols(const machine *m, reduction *r) {
   int64_t segments;
   size_t nodes;
   int lost; /* columns of a tile, where rows are turned */
-  if (width == 0 || r->j.line_count > 1) return 0;
+  if (width == 0 || r->j.line_count > 2) return 0;
+  if (r->j.line_count == 2 && r->j.line[1].n > INT32_MAX / 2) return 0;
   memset(c, 0, sizeof *c);
-  c->row_bytes = r->j.line_count ? r->j.line[0].stride[GPURED__IN] * size : 0;
-  if (choose_short_cols(m, r, width, size)) return 1;
+  set_column_rows(r, size);
+  lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
+  if (c->inner && (lost || c->outer_bytes % 16)) return 0;
+  if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
   c->width = width;
-  lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
-  if (r->kind > K_ARG && choose_col_strips(m, r, size, lost)) return 1;
+  if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->narrow =

@@ -441,6 +441,33 @@ static void test_device_scan_few(gpured_backend backend) {
                          place);
       }
 }
+/* Sequences of several axes: the innermost one contiguous, so that they lie in pieces, which begin
+ * at vectors or anywhere; or not, and then they are columns of two axes. */
+static void test_device_several_axes(gpured_backend backend) {
+  static const struct {
+    int64_t shape[4];
+    uint32_t axes;
+  } cases[] = {{{3, 5, 7, 7}, 13},     {{4, 3, 14, 14}, 13},  {{2, 3, 56, 56}, 13},
+               {{70, 2, 7, 7}, 13},    {{40, 3, 4, 16}, 10},  {{9, 4, 5, 33}, 10},
+               {{1000, 2, 3, 16}, 10}, {{6, 5, 3, 2500}, 10}, {{5, 2, 2, 9000}, 13},
+               {{3, 4, 50, 100}, 10},  {{2, 3, 9, 300}, 10},  {{20, 3, 2, 17}, 15},
+               {{7, 5, 30, 64}, 5},    {{33, 2, 20, 40}, 5},  {{300, 2, 5, 16}, 5},
+               {{2, 3, 700, 48}, 5},   {{4, 2, 3, 2000}, 5},  {{40, 3, 17, 33}, 5}};
+  static const int ops[] = {GPURED_SUM,   GPURED_MAX,   GPURED_ARGMIN,    GPURED_ANY,
+                            GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
+                            GPURED_NORM2, GPURED_ARGMAX};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  static const int layouts[] = {LAYOUT_C, LAYOUT_PAD, LAYOUT_C, LAYOUT_RANDOM};
+  size_t i, k, d;
+  (void)backend;
+  for (i = 0; i < COUNT(cases); ++i)
+    for (k = 0; k < COUNT(ops); ++k)
+      for (d = 0; d < COUNT(all_dtypes); ++d) {
+        const size_t t = i * 3 + k + d;
+        reduce_shape_there(kinds[(i + k) % 3], layouts[t % 4], ops[k], all_dtypes[d], 4,
+                           cases[i].shape, cases[i].axes, (int)(t % 2) * (int)((i + k) % 17));
+      }
+}
 
 /* Scans of few rows: their kernel's dtypes, aligned and not, in place, either way. */
 static void test_device_scan_few_rows(gpured_backend backend) {
@@ -1146,6 +1173,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
+                                {"device_several_axes", test_device_several_axes, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
