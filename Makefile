@@ -128,8 +128,14 @@ ifeq ($(HAVE_CUDA),1)
   PTX_ARCH   := $(lastword $(filter-out %a,$(ARCHS)))
   NVCC_ARCH  := $(foreach a,$(ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
                 $(foreach a,$(PTX_ARCH),-gencode=arch=compute_$(a),code=compute_$(a))
+  CUDA_PARTS := $(shell seq 0 $$(($$(sed -n 's/^.define GPURED__PARTS //p' gpured_cuda.cu) - 1)))
+  # As many at a time as there are processors, and 2 GB of memory for each.
+  CUDA_JOBS  ?= $(shell awk -v n="$$(nproc)" '/^MemTotal/ { m = int($$2 / 2e6) } \
+                  END { print m < 1 ? 1 : m < n ? m : n }' /proc/meminfo)
+  OBJCOPY    ?= objcopy
   NVCC_HOST  := -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
-  NVCC_LIB    = $(NVCC) -std=c++17 --threads 0 $(NVCC_ARCH) $(NVCCFLAGS) $(NVCC_HOST)
+  NVCC_LIB    = $(NVCC) -std=c++17 --threads 0 $(NVCC_ARCH) -Xfatbin -compress-all $(NVCCFLAGS) \
+                $(NVCC_HOST)
   LIB_CC     += -DGPURED_CUDA
   CUDA_LIBS  := -lcudart_static -ldl -lrt -lpthread
   LIBS       += -L$(CUDALIBDIR) $(CUDA_LIBS)
@@ -159,9 +165,14 @@ $(BUILD)/obj/gpured_omp.o: gpured_omp.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(LIB_CC) $(call DEPS,$<) -c $< -o $@
 
+# nvcc needs a quarter of an hour, so the file is compiled in its parts, side by side. The names by
+# which one part asks another become local: the object has one global name, as one of a whole would.
 $(BUILD)/obj/gpured_cuda.o: gpured_cuda.cu gpured.h $(FLAGS)
 	@mkdir -p $(@D)
-	$(NVCC_LIB) -c $< -o $@
+	printf '%s\n' $(CUDA_PARTS) | xargs -P $(CUDA_JOBS) -I{} \
+	  $(NVCC_LIB) -DGPURED_CUDA_PART={} -c gpured_cuda.cu -o $(@:.o=_{}.o)
+	$(LD) -r $(CUDA_PARTS:%=$(@:.o=_%.o)) -o $@
+	$(OBJCOPY) --keep-global-symbol=gpured__cuda_backend $@
 
 $(LIB_A): $(LIB_OBJ)
 	rm -f $@
@@ -465,4 +476,6 @@ help:
 	@echo 'OPENMP=auto|0|1     threads on the CPU; auto: where the compiler can link them'
 	@echo 'CUDA=0|1|auto       the CUDA backend; auto (default): where nvcc is there'
 	@echo 'CUDA_ARCHS="80 90a"    GPUs to make code for; default: those that are there, or these'
+	@echo 'CUDA_JOBS=N         parts of gpured_cuda.cu that are compiled at a time; default: as many as'
+	@echo '                    there are processors, if each has 2 GB of memory'
 	@echo 'WERROR=0            compiler warnings are no errors'

@@ -36,7 +36,61 @@
 #include <cuda_runtime.h>
 #include <sched.h>
 
+/*
+ * As a whole this file is one object, with one global name. Its kernels keep a compiler busy for 20
+ * minutes, so it can be compiled in parts too, side by side: with GPURED_CUDA_PART from 0 to
+ * GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the others
+ * have the kernels that the tables of section 18 name, and part 0 asks those for them.
+ */
+#define GPURED__PARTS 12
+#ifdef GPURED_CUDA_PART
+#if GPURED_CUDA_PART < 0 || GPURED_CUDA_PART >= GPURED__PARTS
+#error GPURED_CUDA_PART: no such part
+#endif
+#define GPURED__HAS(part) (GPURED_CUDA_PART == (part))
+#define GPURED__MEETS (GPURED_CUDA_PART >= 1 && GPURED_CUDA_PART <= 5) /* segments, in kernels */
+#define GPURED__TABLE extern "C" __attribute__((visibility("hidden")))
+#ifdef __NVCC_DIAG_PRAGMA_SUPPORT__ /* a part has helpers that its kernels do not need */
+#pragma nv_diag_suppress 177
+#endif
+#pragma GCC diagnostic ignored "-Wunused-function"
+#else
+#define GPURED__HAS(part) 1
+#define GPURED__MEETS 1
+#define GPURED__TABLE static
+#endif
+
 #define GPURED__DEV static __device__ __forceinline__ __attribute__((unused)) /* by some GPUs */
+
+namespace {
+struct machine;
+struct product_launch;
+} /* namespace */
+
+/* The tables of kernels. acc, dtype and kind are numbers of sections 2 and 3, the others of
+ * section 9. */
+GPURED__TABLE const void *gpured__any_kernel(int acc, int kind, int route);
+GPURED__TABLE const void *gpured__f32_kernel(int how, int kind);
+GPURED__TABLE const void *gpured__f16_kernel(int how, int kind);
+GPURED__TABLE const void *gpured__bf16_kernel(int how, int kind);
+GPURED__TABLE const void *gpured__f64_kernel(int how, int kind);
+GPURED__TABLE const void *gpured__f32_in_f64_kernel(int how, int kind);
+GPURED__TABLE const void *gpured__truth_kernel(int dtype, int how, int kind);
+GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind);
+GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind);
+GPURED__TABLE const void *gpured__scan_kernel(int acc, int kind);
+GPURED__TABLE const void *gpured__stream_kernel(int acc, int kind, int dtype, int turned);
+GPURED__TABLE const void *gpured__beside_kernel(int acc, int kind, int64_t n, int unit);
+GPURED__TABLE const void *gpured__few_kernel(int acc, int kind, int dtype, int loose);
+GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind);
+GPURED__TABLE const void *gpured__hmma_kernel(int kind);
+GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how);
+GPURED__TABLE const void *gpured__integer_dot_kernel(int dtype, int along, int vector);
+GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int rest, product_launch *l);
+GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int rest, product_launch *l);
+GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int rest,
+                                               product_launch *l);
+GPURED__TABLE void gpured__use_any_tile(const machine *m, int bytes, product_launch *l);
 
 namespace {
 
@@ -1381,7 +1435,7 @@ GPURED__DEV void delay(int64_t) {}
  * launch on its stream, to which alone they belong. (Section 10 shares them out.)
  */
 enum { MEETING_STREAMS = 16, MEETING_WORDS = 16384, MEETING_TILES_LOG2 = 9 };
-static __device__ unsigned long long meeting[MEETING_STREAMS][MEETING_WORDS];
+static __device__ unsigned long long meeting[GPURED__MEETS ? MEETING_STREAMS : 1][MEETING_WORDS];
 
 /* Shows a segment's node, of which threads 0 to LANES - 1 have a lane each, and counts it. Does it
  * come last of its sequence? Thread 0 knows. */
@@ -5137,7 +5191,9 @@ GPURED__DEV void write_group(E *tile, int group, const E *x) {
  * (Section 11 shares them out.)
  */
 enum { STANDING_STREAMS = 32, STANDING_WORDS = 5120 }; /* for 2^24 elements of 4 bytes */
+#if GPURED__HAS(0)
 static __device__ unsigned long long standing[STANDING_STREAMS][2][STANDING_WORDS];
+#endif
 
 /* By thread t of so many in each block. */
 GPURED__DEV void clear_used(const line_scan &a, int t, int threads) {
@@ -7231,6 +7287,48 @@ static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const l
 /* ============================================================================================== */
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
+/* What tables of kernels are asked for. */
+enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ };
+enum {
+  READ_EACH,
+  READ_SOME,
+  READ_WHOLE,
+  READ_LONG,
+  READ_RAGGED_EACH,
+  READ_RAGGED,
+  READ_RAGGED_LONG,
+  READ_COLS,
+  READ_SHORT_COLS,
+  READ_LOOSE_SHORT_COLS,
+  READ_FEW_COLS,
+  READ_LOOSE_FEW_COLS,
+  READ_COL_UNITS,
+  READ_COL_STRIPS,
+  READ_TURNED_STRIPS,
+  READ_ITEMS
+};
+enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
+enum {
+  TILE_WIDE,
+  TILE_HALF,
+  TILE_QUARTER,
+  TILE_LOW,
+  TILE_NARROW,
+  TILE_LOW_NARROW,
+  TILE_FLAT,
+  TILE_THIN,
+  TILE_FLAT_THIN
+};
+enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW, UNITS_NONE };
+
+/* The device that a call runs on, made current for its time. */
+struct machine {
+  int device, before, processors, shared, major;
+  int passing; /* the stream is made for this call alone */
+  cudaStream_t stream;
+};
+
+#if GPURED__HAS(0)
 /* What an error of the runtime means to a caller. It is taken off the runtime's record, so that
  * it is not met again by somebody else. */
 static gpured_status status_of(cudaError_t error) {
@@ -7258,13 +7356,6 @@ static gpured_status status_of(cudaError_t error) {
 
 /* What is kept between calls is kept for this many devices. */
 enum { DEVICES_MOST = 64 };
-
-/* The device that a call runs on, made current for its time. */
-struct machine {
-  int device, before, processors, shared, major;
-  int passing; /* the stream is made for this call alone */
-  cudaStream_t stream;
-};
 
 /* What is known of a device is asked once: a small call costs about as much as its questions. */
 static gpured_status know(machine *m) {
@@ -7480,8 +7571,6 @@ static int log2_up(int64_t n) {
 /* 10  Reduce: which kernel, and how much of it                                                   */
 /* ============================================================================================== */
 /* A plan of gpured.h in the terms of the kernels above, and how it is launched. */
-enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ };
-
 struct reduction {
   job j;
   int acc, kind, dtype;    /* dtype: as kernels know it, by size where only that matters */
@@ -7553,29 +7642,7 @@ static void describe(const gpured__plan *p, job *j) {
   j->place = -1;
 }
 
-/* ---- Tables of kernels ---- */
-
-/* For any layout: of sequences of a thread, or of any length. */
-template <int A, int K>
-static const void *any_kernel(int route) {
-  return route == ROUTE_ALONE ? (const void *)reduce_alone<A, K> : (const void *)reduce_any<A, K>;
-}
-template <int A>
-static const void *any_kernel_for(int route, int k) {
-  switch (k) {
-    case K_ADD:
-      return any_kernel<A, K_ADD>(route);
-    case K_SQUARE:
-      return any_kernel<A, K_SQUARE>(route);
-    case K_MUL:
-      return any_kernel<A, K_MUL>(route);
-    case K_MAX:
-      return any_kernel<A, K_MAX>(route);
-    case K_ARG:
-      return any_kernel<A, K_ARG>(route);
-  }
-  return NULL;
-}
+/* ---- Kernels ---- */
 
 /* For nodes of one lane, where they could have 16. */
 static const void *single_finish_kernel_of(const reduction *r) {
@@ -7604,19 +7671,6 @@ static const void *finish_kernel(int k) {
   return NULL;
 }
 
-static const void *any_kernel_of(const reduction *r) {
-  const int route = r->route;
-  if (r->acc == GPURED__U64) return any_kernel_for<GPURED__U64>(route, r->kind);
-  if (r->acc == GPURED__F32) {
-    if (r->kind == K_LSE) return any_kernel<GPURED__F32, K_LSE>(route);
-    if (r->kind == K_MOMENTS) return any_kernel<GPURED__F32, K_MOMENTS>(route);
-    return any_kernel_for<GPURED__F32>(route, r->kind);
-  }
-  if (r->kind == K_LSE) return any_kernel<GPURED__F64, K_LSE>(route);
-  if (r->kind == K_MOMENTS) return any_kernel<GPURED__F64, K_MOMENTS>(route);
-  return any_kernel_for<GPURED__F64>(route, r->kind);
-}
-
 static const void *finish_kernel_of(const reduction *r) {
   if (r->lanes == 1 && r->kind < K_ARG) return single_finish_kernel_of(r);
   if (r->acc == GPURED__U64) return finish_kernel<GPURED__U64>(r->kind);
@@ -7630,143 +7684,25 @@ static const void *finish_kernel_of(const reduction *r) {
   return finish_kernel<GPURED__F64>(r->kind);
 }
 
-/* Kernels that read memory as it lies, for one accumulator and dtype. */
-enum {
-  READ_EACH,
-  READ_SOME,
-  READ_WHOLE,
-  READ_LONG,
-  READ_RAGGED_EACH,
-  READ_RAGGED,
-  READ_RAGGED_LONG,
-  READ_COLS,
-  READ_SHORT_COLS,
-  READ_LOOSE_SHORT_COLS,
-  READ_FEW_COLS,
-  READ_LOOSE_FEW_COLS,
-  READ_COL_UNITS,
-  READ_COL_STRIPS,
-  READ_TURNED_STRIPS,
-  READ_ITEMS
-};
-
-template <int A, int D, int K>
-static const void *rows_kernel(int how) {
-  if (how == READ_EACH) return (const void *)reduce_rows<A, D, K, ROWS_EACH>;
-  if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
-  if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
-  if (how == READ_LONG) return (const void *)reduce_long<A, D, K, ROWS_LONG>;
-  if (how == READ_RAGGED_EACH) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED_EACH>;
-  if (how == READ_RAGGED) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED>;
-  return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
-}
-
-template <int A, int D, int K>
-static const void *short_kernel(int how) {
-  enum { FEW = is_byte(D) ? (int)COLS_SHORT : (int)COLS_FEW };
-  if (is_byte(D) && K == K_MUL) return NULL;
-  if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, false>;
-  if (how == READ_LOOSE_SHORT_COLS)
-    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, true>;
-  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, FEW, false>;
-  return (const void *)reduce_short_cols<A, D, K, FEW, true>;
-}
-
-template <int A, int D, int K>
-static const void *cols_kernel(int how) {
-  if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
-  return how < READ_COL_UNITS ? short_kernel<A, D, K>(how) : NULL;
-}
-
-/* Logsumexp and moments of few rows. */
-template <int A, int D, int K>
-static const void *twice_kernel(int how) {
-  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false>;
-  if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
-  if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
-  return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
-}
-
-template <int A, int D>
-static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                \
-  case K:                                                              \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
-    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
-    return cols_kernel<A, D, K>(how);
-  switch (k) {
-    GPURED__CASE(K_ADD)
-    GPURED__CASE(K_SQUARE)
-    GPURED__CASE(K_MUL)
-    GPURED__CASE(K_MAX)
-    GPURED__CASE(K_ARG)
-  }
-#undef GPURED__CASE
-  return NULL;
-}
-
-template <int A, int D, int K>
-static const void *strips_kernel(bool turned) {
-  return turned ? (const void *)reduce_col_strips<A, D, K, true>
-                : (const void *)reduce_col_strips<A, D, K, false>;
-}
-
-template <int A, int D>
-static const void *float_kernel(int how, int k) {
-  if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
-  if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
-  if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
-    const bool turned = how == READ_TURNED_STRIPS;
-    if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
-    if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
-    return NULL;
-  }
-  if (k == K_LSE) return twice_kernel<A, D, K_LSE>(how);
-  if (k == K_MOMENTS) return twice_kernel<A, D, K_MOMENTS>(how);
-  return folding_kernel<A, D>(how, k);
-}
-
-/* Tests for zero. */
-template <int D>
-static const void *truth_kernel(int how, int k) {
-  if (k == K_ADD)
-    return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_ADD>(how)
-                           : cols_kernel<GPURED__U64, D, K_ADD>(how);
-  if (k != K_MAX) return NULL;
-  return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_MAX>(how)
-                         : cols_kernel<GPURED__U64, D, K_MAX>(how);
-}
-
+/* A kernel that reads memory as it lies; NULL: there is none. */
 static const void *reading_kernel(const reduction *r, int how) {
   switch (r->acc * 16 + r->dtype) {
     case GPURED__F32 * 16 + GPURED_F32:
-      return float_kernel<GPURED__F32, GPURED_F32>(how, r->kind);
+      return gpured__f32_kernel(how, r->kind);
     case GPURED__F32 * 16 + GPURED_F16:
-      return float_kernel<GPURED__F32, GPURED_F16>(how, r->kind);
+      return gpured__f16_kernel(how, r->kind);
     case GPURED__F32 * 16 + GPURED_BF16:
-      return float_kernel<GPURED__F32, GPURED_BF16>(how, r->kind);
+      return gpured__bf16_kernel(how, r->kind);
     case GPURED__F64 * 16 + GPURED_F32:
-      return float_kernel<GPURED__F64, GPURED_F32>(how, r->kind);
+      return gpured__f32_in_f64_kernel(how, r->kind);
     case GPURED__F64 * 16 + GPURED_F64:
-      return float_kernel<GPURED__F64, GPURED_F64>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_F32:
-      return truth_kernel<GPURED_F32>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_F64:
-      return truth_kernel<GPURED_F64>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_F16:
-      return truth_kernel<GPURED_F16>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_I8:
-      return folding_kernel<GPURED__U64, GPURED_I8>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_U8:
-      return folding_kernel<GPURED__U64, GPURED_U8>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_I32:
-      return folding_kernel<GPURED__U64, GPURED_I32>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_U32:
-      return folding_kernel<GPURED__U64, GPURED_U32>(how, r->kind);
-    case GPURED__U64 * 16 + GPURED_I64:
-      return folding_kernel<GPURED__U64, GPURED_I64>(how, r->kind);
+      return gpured__f64_kernel(how, r->kind);
   }
-  return NULL;
+  if (r->acc != GPURED__U64) return NULL;
+  if (r->dtype == GPURED_F32 || r->dtype == GPURED_F64 || r->dtype == GPURED_F16)
+    return gpured__truth_kernel(r->dtype, how, r->kind);
+  if (gpured__dtype_size(r->dtype) == 1) return gpured__byte_kernel(r->dtype, how, r->kind);
+  return gpured__integer_kernel(r->dtype, how, r->kind);
 }
 
 /* ---- Routes ---- */
@@ -8384,7 +8320,8 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
   arguments[1] = r->how < READ_COLS     ? (void *)&r->r
                  : r->how == READ_ITEMS ? (void *)&r->s
                                         : (void *)&r->c;
-  kernel = r->route != ROUTE_READ ? any_kernel_of(r) : reading_kernel(r, r->how);
+  kernel = r->route != ROUTE_READ ? gpured__any_kernel(r->acc, r->kind, r->route)
+                                  : reading_kernel(r, r->how);
   st = launch_in_clusters(
       m, r->route == ROUTE_READ && r->how == READ_COLS ? 1 << r->c.cluster_log2 : 1, kernel,
       r->blocks, r->threads, r->shared, arguments);
@@ -8411,54 +8348,6 @@ struct scan_launch {
   int64_t blocks;
   size_t shared, workspace;
 };
-
-template <int A>
-static const void *scan_kernel(int k) {
-  if (k == K_MUL) return (const void *)scan_lines<A, K_MUL>;
-  if (k == K_MAX) return (const void *)scan_lines<A, K_MAX>;
-  return (const void *)scan_lines<A, K_ADD>;
-}
-
-/* For contiguous lines, of one dtype in both tensors. */
-template <int A, int D>
-static const void *stream_kernel(int k, int turned) {
-  if (k == K_MAX)
-    return turned ? (const void *)scan_stream<A, K_MAX, D, true>
-                  : (const void *)scan_stream<A, K_MAX, D, false>;
-  if (k == K_ADD)
-    return turned ? (const void *)scan_stream<A, K_ADD, D, true>
-                  : (const void *)scan_stream<A, K_ADD, D, false>;
-  return turned ? NULL : (const void *)scan_stream<A, K_MUL, D, false>;
-}
-
-static const void *stream_kernel_of(int acc, int k, int dtype, int turned) {
-  if (k == K_LSE) return NULL;
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return stream_kernel<GPURED__F32, GPURED_F32>(k, turned);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return stream_kernel<GPURED__F32, GPURED_F16>(k, turned);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return stream_kernel<GPURED__F32, GPURED_BF16>(k, turned);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return stream_kernel<GPURED__F64, GPURED_F64>(k, turned);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return stream_kernel<GPURED__U64, GPURED_I64>(k, turned);
-    case GPURED__U64 * 16 + GPURED_I32:
-      return stream_kernel<GPURED__U64, GPURED_I32>(k, turned);
-    case GPURED__U64 * 16 + GPURED_U32:
-      return stream_kernel<GPURED__U64, GPURED_U32>(k, turned);
-  }
-  return NULL;
-}
-
-static const void *scan_kernel_of(int acc, int k) {
-  if (acc == GPURED__U64) return scan_kernel<GPURED__U64>(k);
-  if (acc == GPURED__F32)
-    return k == K_LSE ? (const void *)scan_lines<GPURED__F32, K_LSE> : scan_kernel<GPURED__F32>(k);
-  return k == K_LSE ? (const void *)scan_lines<GPURED__F64, K_LSE> : scan_kernel<GPURED__F64>(k);
-}
 
 /* Are the lines contiguous in memory, and do all begin at so many bytes? */
 static int lies_aligned(const line_scan *a, int operand, const void *data, int64_t stride,
@@ -8559,7 +8448,7 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
     return 0;
   if (p->in_dtype != p->out_dtype || (turned && !can_turn(p, a))) return 0;
   if (teams * 2 < most || fit_at_once(m, tiles, 1, 4 * words)) return 0;
-  s->kernel = stream_kernel_of(p->acc, kind, p->in_dtype, turned);
+  s->kernel = gpured__stream_kernel(p->acc, kind, p->in_dtype, turned);
   if (!s->kernel) return 0;
   s->shared = (size_t)teams * (size_t)shared;
   a->chunks = 1;
@@ -8575,33 +8464,6 @@ static int choose_stream(const machine *m, const gpured__plan *p, int kind, scan
   s->threads = teams * team * 32 + 32;
   s->blocks = m->processors;
   return 1;
-}
-
-/* Of lines of n elements. */
-template <int A, int K, bool PIECE>
-static const void *beside_kernel_of_lines(int64_t n) {
-  if (n <= BESIDE_TINY) return (const void *)scan_beside_tiny<A, K, PIECE>;
-  if (n <= BESIDE_ROWS) return (const void *)scan_beside_short<A, K, PIECE>;
-  return (const void *)scan_beside<A, K, PIECE>;
-}
-template <int A, int K>
-static const void *beside_kernel_for(const line_scan *a) {
-  return a->unit ? beside_kernel_of_lines<A, K, true>(a->j.n)
-                 : beside_kernel_of_lines<A, K, false>(a->j.n);
-}
-
-template <int A>
-static const void *beside_kernel(int k, const line_scan *a) {
-  if (k == K_MUL) return beside_kernel_for<A, K_MUL>(a);
-  if (k == K_MAX) return beside_kernel_for<A, K_MAX>(a);
-  return beside_kernel_for<A, K_ADD>(a);
-}
-
-static const void *beside_kernel_of(int acc, int k, const line_scan *a) {
-  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k, a);
-  if (acc == GPURED__F32)
-    return k == K_LSE ? beside_kernel_for<GPURED__F32, K_LSE>(a) : beside_kernel<GPURED__F32>(k, a);
-  return k == K_LSE ? beside_kernel_for<GPURED__F64, K_LSE>(a) : beside_kernel<GPURED__F64>(k, a);
 }
 
 /* Are all elements one piece of memory, in both tensors, with so many lines side by side? */
@@ -8679,34 +8541,6 @@ static int choose_beside_long(const machine *m, const gpured__plan *p, int64_t w
   return 1;
 }
 
-template <int A, int K, int D>
-static const void *few_kernel(int loose) {
-  return loose ? (const void *)scan_few_rows<A, K, D, true>
-               : (const void *)scan_few_rows<A, K, D, false>;
-}
-template <int A, int D>
-static const void *few_kernel_for(int k, int loose) {
-  if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
-  if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
-  return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
-}
-static const void *few_kernel_of(int acc, int k, int dtype, int loose) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return few_kernel_for<GPURED__F32, GPURED_F32>(k, loose);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return few_kernel_for<GPURED__F32, GPURED_F16>(k, loose);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return few_kernel_for<GPURED__F32, GPURED_BF16>(k, loose);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return few_kernel_for<GPURED__F64, GPURED_F64>(k, loose);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return few_kernel_for<GPURED__U64, GPURED_I64>(k, loose);
-  }
-  return NULL;
-}
-
 /* Lines of up to COLS_FEW elements in at least so many bytes side by side. */
 static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
   line_scan *a = &s->a;
@@ -8721,7 +8555,7 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
     if (a->j.kept[i].stride[GPURED__IN] * size % 16 || a->j.kept[i].stride[GPURED__OUT] * size % 16)
       loose = 1;
   if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
-  s->kernel = few_kernel_of(p->acc, kind, p->in_dtype, loose);
+  s->kernel = gpured__few_kernel(p->acc, kind, p->in_dtype, loose);
   a->strips = gpured__ceil_div(width, v);
   a->tiles = p->outputs / width * a->strips;
   s->threads = SHORT_THREADS;
@@ -8752,7 +8586,7 @@ static int choose_beside(const machine *m, const gpured__plan *p, int kind, size
     choose_beside_short(m, p, width, size, s);
   else if (!choose_beside_long(m, p, width, size, s))
     return 0;
-  s->kernel = beside_kernel_of(p->acc, kind, a);
+  s->kernel = gpured__beside_kernel(p->acc, kind, a->j.n, a->unit);
   s->threads = BESIDE_THREADS;
   return 1;
 }
@@ -8779,7 +8613,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->same_in = a->in_stride == 1 && is_own_type(p->acc, kind, p->in_dtype);
   a->same_out = a->flat_out && !a->exclusive && is_own_type(p->acc, kind, p->out_dtype);
   if (!choose_stream(m, p, kind, s)) {
-    s->kernel = scan_kernel_of(p->acc, kind);
+    s->kernel = gpured__scan_kernel(p->acc, kind);
     s->shared = (size_t)a->chunks * (SCAN_CHUNK + 256) * size;
     s->threads = SCAN_THREADS;
     s->blocks = a->tiles;
@@ -8837,6 +8671,8 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
   if (s->workspace) GPURED__TRY(cudaMemsetAsync(memory, 0, s->workspace, m->stream));
   return launch_scan(m, s);
 }
+
+#endif /* GPURED__HAS(0) */
 
 /* ============================================================================================== */
 /* 12  GEMM-reduce: the product                                                                   */
@@ -10078,6 +9914,16 @@ static __global__ void __launch_bounds__(THREADS, 8)
     __syncthreads();
   }
 }
+
+/* The launch of a product. Its operands' vectors of 16 bytes: neighbours across, steps along k. */
+enum { LIES_ACROSS = 1, LIES_ALONG = 2 };
+struct product_launch {
+  product g;
+  const void *kernel;
+  int acc, left, right; /* which of these the operands have */
+  int width, threads;
+  size_t shared;
+};
 
 /* ============================================================================================== */
 /* 13  GEMM-reduce: the short road, and the last steps                                            */
@@ -12407,6 +12253,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- The host ---- */
 
+#if GPURED__HAS(0)
 struct tensor_launch {
   tensor_job j;
   const void *kernel;
@@ -12419,24 +12266,6 @@ struct tensor_launch {
   size_t pack_at[2];
 };
 
-template <int BN>
-static const void *tensor_kernel(int kind) {
-  enum { PLAIN = BN == 160 ? 256 : BN }; /* of kinds that have no tiles of 160 */
-  if (kind == TENSOR_MAX) return (const void *)tensor_tiles<BN, TENSOR_MAX>;
-  if (kind == TENSOR_ARG) return (const void *)tensor_tiles<BN, TENSOR_ARG>;
-  if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
-  if (kind == TENSOR_BYTE_MAX) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_MAX>;
-  if (kind == TENSOR_BYTE_ARG) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_ARG>;
-  return (const void *)tensor_tiles<PLAIN, TENSOR_ANY>;
-}
-
-static const void *hmma_kernel(int kind) {
-  if (kind == TENSOR_MAX) return (const void *)tensor_hmma<TENSOR_MAX>;
-  if (kind == TENSOR_ARG) return (const void *)tensor_hmma<TENSOR_ARG>;
-  if (kind == TENSOR_LSE) return (const void *)tensor_hmma<TENSOR_LSE>;
-  return (const void *)tensor_hmma<TENSOR_ANY>;
-}
-
 /* Code for sm_90a says so by how many threads it can be launched with. */
 static int has_wgmma(const machine *m) {
   static int known; /* 1: no, 2: yes; the same for every device of compute capability 9.0 */
@@ -12444,7 +12273,8 @@ static int has_wgmma(const machine *m) {
   int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
   if (m->major != 9) return 0;
   if (answer == 0) {
-    if (status_of(cudaFuncGetAttributes(&a, tensor_kernel<256>(TENSOR_MAX))) != GPURED_OK) return 0;
+    if (status_of(cudaFuncGetAttributes(&a, gpured__tensor_kernel(256, TENSOR_MAX))) != GPURED_OK)
+      return 0;
     answer = a.maxThreadsPerBlock >= tensor_shape<256>::THREADS ? 2 : 1;
     __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
   }
@@ -12725,10 +12555,7 @@ static void tensor_block(const machine *m, const gpured__gemm_plan *p, int wgmma
   t->kept = t->tile == 64 ? 64 : t->tile == 160 ? 192 : 128;
   t->threads = !wgmma ? (int)HMMA_THREADS : 128 + 2 * t->kept;
   t->blocks = wgmma ? tensor_blocks(t->tile, t->kind) : hmma_blocks(t->kind);
-  t->kernel = !wgmma           ? hmma_kernel(t->kind)
-              : t->tile == 64  ? tensor_kernel<64>(t->kind)
-              : t->tile == 160 ? tensor_kernel<160>(t->kind)
-                               : tensor_kernel<256>(t->kind);
+  t->kernel = wgmma ? gpured__tensor_kernel(t->tile, t->kind) : gpured__hmma_kernel(t->kind);
   j->cluster = wgmma && t->tile >= 160 && p->columns > t->kept ? 2 : 1;
   j->stages = t->tile == 160 ? (int)tensor_shape<160>::STAGES : (int)tensor_shape<256>::STAGES;
   t->shared =
@@ -13153,6 +12980,12 @@ static int has_deep_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, 
   return has_vectors_on(p, t, which, which == GPURED__LEFT ? t->ndim - 1 : t->ndim - 2);
 }
 
+/* Both, as the tables of kernels are asked. */
+static int lies_in_vectors(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
+  return (has_vectors(p, t, which) ? LIES_ACROSS : 0) |
+         (has_deep_vectors(p, t, which) ? LIES_ALONG : 0);
+}
+
 static int64_t most_blocks(int64_t blocks) { return blocks < INT32_MAX ? blocks : INT32_MAX; }
 
 /* ---- The short road ---- */
@@ -13183,34 +13016,10 @@ struct dot_launch {
   size_t shared;
 };
 
-enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
 /* What joins segments, in bytes that a multiprocessor reads meanwhile. Strips of 64 bytes take
  * longer to read where there are enough of them. */
 enum { ACROSS_JOIN = 7 << 15 };
 static const double ACROSS_NARROW = 1.15;
-
-template <int A, int D>
-static const void *dot_kernel(int how) {
-  if (how == DOT_ANY) return (const void *)dot_any<A, D>;
-  if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
-  return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
-}
-
-static const void *dot_kernel_of(int acc, int dtype, int how) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return dot_kernel<GPURED__F32, GPURED_F32>(how);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return dot_kernel<GPURED__F32, GPURED_F16>(how);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return dot_kernel<GPURED__F32, GPURED_BF16>(how);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return dot_kernel<GPURED__F64, GPURED_F64>(how);
-    case GPURED__F64 * 16 + GPURED_F32:
-      return dot_kernel<GPURED__F64, GPURED_F32>(how);
-  }
-  return NULL;
-}
 
 /* As many blocks of threads, up to `places`, as have the same number of jobs each, or almost. */
 static int64_t even_share(int64_t jobs, int64_t places) {
@@ -13240,7 +13049,7 @@ static int choose_dot_along(const machine *m, const gpured__gemm_plan *p, dot_la
   l->shared *= (size_t)d->ring;
   most = (size_t)m->shared / l->shared;
   if (most > ALONG_RESIDENT) most = ALONG_RESIDENT;
-  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_ALONG);
+  l->kernel = gpured__dot_kernel(p->acc, p->right.dtype, DOT_ALONG);
   l->threads = ALONG_THREADS;
   l->blocks = gpured__ceil_div(gpured__ceil_div(columns, tile >> d->groups_log2), warps);
   l->blocks = even_share(l->blocks, m->processors * (int64_t)most);
@@ -13284,7 +13093,7 @@ static int choose_strips(const machine *m, int acc, int size, dots *d) {
 /* Columns side by side. */
 static int use_dot_across(const machine *m, int acc, int dtype, dot_launch *l) {
   const size_t threads = ACROSS_THREADS, size = gpured__dtype_size(dtype);
-  l->kernel = dot_kernel_of(acc, dtype, DOT_ACROSS);
+  l->kernel = gpured__dot_kernel(acc, dtype, DOT_ACROSS);
   l->threads = ACROSS_THREADS;
   l->shared = across_ring_bytes(m->major) + threads * (16 / size) * (acc == GPURED__F32 ? 4 : 8);
   if (!l->kernel || l->shared > (size_t)m->shared) return 0;
@@ -13297,7 +13106,7 @@ static int use_dot_across(const machine *m, int acc, int dtype, dot_launch *l) {
 static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
   const int64_t threads = p->batches * (p->columns / (p->acc == GPURED__F32 ? 4 : 2));
   if (p->depth > GPURED__BLOCK || threads < (int64_t)m->processors * DOT_THREADS) return 0;
-  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_SHORT);
+  l->kernel = gpured__dot_kernel(p->acc, p->right.dtype, DOT_SHORT);
   l->threads = DOT_THREADS;
   l->shared = SHORT_SHARED;
   l->blocks = gpured__ceil_div(threads, DOT_THREADS);
@@ -13306,35 +13115,12 @@ static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_la
 
 /* Any strides: what sums of f32 and f64 are made of has an instance of its own. */
 static void use_dot_any(const gpured__gemm_plan *p, dot_launch *l) {
-  l->kernel = dot_kernel_of(p->acc, p->right.dtype, DOT_ANY);
+  l->kernel = gpured__dot_kernel(p->acc, p->right.dtype, DOT_ANY);
   if (!l->kernel) l->kernel = (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
   l->d.beside = llabs(l->d.matrix.across) < llabs(l->d.matrix.along);
   l->threads = DOT_THREADS;
   l->shared = 0;
   l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
-}
-
-template <int D>
-static const void *integer_kernel(int along, int v) {
-  enum { V = 16 / stored<D>::SIZE };
-  if (along)
-    return v > 1 ? (const void *)dot_integers_along<D, V> : (const void *)dot_integers_along<D, 1>;
-  return v > 1 ? (const void *)dot_integers_across<D, V> : (const void *)dot_integers_across<D, 1>;
-}
-
-static const void *integer_kernel_of(int dtype, int along, int v) {
-  switch (dtype) {
-    case GPURED_I8:
-      return integer_kernel<GPURED_I8>(along, v);
-    case GPURED_U8:
-      return integer_kernel<GPURED_U8>(along, v);
-    case GPURED_I32:
-      return integer_kernel<GPURED_I32>(along, v);
-    case GPURED_U32:
-      return integer_kernel<GPURED_U32>(along, v);
-    default: /* of 64 bits, signed or not */
-      return integer_kernel<GPURED_I64>(along, v);
-  }
 }
 
 /* Two blocks of threads for each multiprocessor, in segments of at least two rounds of loads. */
@@ -13359,7 +13145,7 @@ static void use_integers(const machine *m, int along, int v, dot_launch *l) {
         gpured__ceil_div(d->items * across * d->segments, INTEGER_THREADS >> d->across_log2);
   else
     l->blocks *= d->segments;
-  l->kernel = integer_kernel_of(d->matrix.dtype, along, v);
+  l->kernel = gpured__integer_dot_kernel(d->matrix.dtype, along, v);
   l->threads = INTEGER_THREADS;
   l->integers = 1;
 }
@@ -13400,7 +13186,7 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_lay
     choose_integers(m, p, any_layout, l);
     return;
   }
-  if (p->depth > 0 && dot_kernel_of(p->acc, p->right.dtype, DOT_ACROSS)) {
+  if (p->depth > 0 && gpured__dot_kernel(p->acc, p->right.dtype, DOT_ACROSS)) {
     if (any_layout && use_dot_across(m, p->acc, p->right.dtype, l)) return;
     if (choose_dot_along(m, p, l)) return;
     if (has_vectors(p, &p->right, GPURED__RIGHT) &&
@@ -13549,98 +13335,6 @@ static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
 
 /* ---- The product ---- */
 
-struct product_launch {
-  product g;
-  const void *kernel;
-  int width, threads;
-  size_t shared;
-};
-
-/* The distances of what a thread copies. */
-template <class E, class L>
-static void set_steps(operand *o) {
-  const int64_t size = (int64_t)gpured__dtype_size(o->dtype);
-  o->line_bytes = o->across * size * L::LINE_GAP;
-  o->deep_bytes = o->along * size * L::STEP_GAP;
-  o->slice_bytes = o->along * size * E::BK;
-}
-
-template <class E, int LEFT, int RIGHT, int RESIDENT, bool REST = false>
-static void use_slices(const machine *m, product_launch *l) {
-  const int along = LEFT == SLICE_ALONG || RIGHT == SLICE_ALONG;
-  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8, along);
-  const size_t strips = 2 * E::PLACES * E::STRIP * sizeof(typename E::T);
-  const size_t halves = 2 * E::COLUMNS * E::THREADS * sizeof(typename E::T);
-  l->width = E::W;
-  l->threads = E::THREADS;
-  l->shared = ring > strips ? ring : strips;
-  if (E::QUICK && l->shared < halves) l->shared = halves;
-  set_steps<E, slices_of<E, E::ROWS, LEFT>>(&l->g.left);
-  set_steps<E, slices_of<E, E::W, RIGHT>>(&l->g.right);
-  l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT, REST>;
-}
-
-/* An engine for the layouts of the operands. */
-template <class E, int RESIDENT, bool REST = false>
-static void use_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  const int left = has_vectors(p, &p->left, GPURED__LEFT);
-  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
-  if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
-  else if (left)
-    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
-  else if (right)
-    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
-  else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
-}
-
-/* The same for the fp64 units, which read shared memory by single elements in either order. The
- * second one takes more room, which some GPUs do not have. */
-template <class E>
-static void use_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  const int left = has_vectors(p, &p->left, GPURED__LEFT);
-  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
-  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
-  const int left_along = has_room && has_deep_vectors(p, &p->left, GPURED__LEFT);
-  const int right_along = has_room && has_deep_vectors(p, &p->right, GPURED__RIGHT);
-  if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1>(m, l);
-  else if (left && right_along)
-    use_slices<E, SLICE_VECTORS, SLICE_ALONG, 1>(m, l);
-  else if (left_along && right)
-    use_slices<E, SLICE_ALONG, SLICE_VECTORS, 1>(m, l);
-  else if (left_along && right_along)
-    use_slices<E, SLICE_ALONG, SLICE_ALONG, 1>(m, l);
-  else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
-}
-
-/* Both again for small tiles, in fewer instances: what is read otherwise is read by elements. */
-template <class E, int RESIDENT, bool REST = false>
-static void use_small_engine(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  const int left = has_vectors(p, &p->left, GPURED__LEFT);
-  const int right = has_vectors(p, &p->right, GPURED__RIGHT);
-  if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
-  else if (right)
-    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
-  else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
-}
-
-template <class E, int RESIDENT, bool REST = false>
-static void use_small_units(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
-  const int left_along = has_room && has_deep_vectors(p, &p->left, GPURED__LEFT);
-  if (left_along && has_vectors(p, &p->right, GPURED__RIGHT))
-    use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT, REST>(m, l);
-  else if (left_along && has_deep_vectors(p, &p->right, GPURED__RIGHT))
-    use_slices<E, SLICE_ALONG, SLICE_ALONG, RESIDENT, REST>(m, l);
-  else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
-}
-
 /* Tiles to choose from, and what they cost on an H200: nanoseconds of a step of k, for each of
  * `resident` tiles that fill a multiprocessor, and for one alone; of a tile's beginning and end;
  * and of its way through shared memory where rows are missing, if it has to go there. */
@@ -13648,26 +13342,12 @@ struct tile_cost {
   int rows, width, resident;
   double step, alone, ends, strips;
 };
-enum {
-  TILE_WIDE,
-  TILE_HALF,
-  TILE_QUARTER,
-  TILE_LOW,
-  TILE_NARROW,
-  TILE_LOW_NARROW,
-  TILE_FLAT,
-  TILE_THIN,
-  TILE_FLAT_THIN
-};
 static const tile_cost F32_TILES[] = {
     {128, 256, 1, 176, 176, 2500, 16000}, {128, 128, 2, 99, 117, 2500, 16000},
     {128, 64, 3, 50, 58, 2500, 0},        {64, 64, 6, 26, 58, 2500, 0},
     {128, 16, 5, 23, 33, 2500, 0},        {64, 16, 16, 10.8, 50, 2500, 0},
     {16, 64, 16, 10.2, 60, 2200, 0},      {128, 8, 4, 20, 22, 2200, 0},
     {16, 16, 7, 5.6, 12.6, 2200, 0}};
-typedef fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2> quarter_engine;
-typedef fma_engine<GPURED__F32, 4, 16, 1, 4, 2, 1> narrow_engine;
-enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW, UNITS_NONE };
 static const tile_cost F64_TILES[] = {{128, 128, 1, 77, 77, 6000, 16000},
                                       {64, 64, 4, 24, 38, 6000, 0},
                                       {128, 32, 3, 27, 38, 6000, 0},
@@ -13723,57 +13403,6 @@ static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p,
   return best;
 }
 
-static void use_f32_tile(const machine *m, const gpured__gemm_plan *p, int tile,
-                         product_launch *l) {
-  switch (tile) {
-    case TILE_WIDE:
-      use_engine<fma_engine<GPURED__F32, 16, 8, 1, 5>, 1>(m, p, l);
-      break;
-    case TILE_HALF:
-      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, p, l);
-      break;
-    case TILE_QUARTER:
-      use_engine<quarter_engine, 3>(m, p, l);
-      break;
-    case TILE_LOW:
-      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 1, 2>, 6>(m, p, l);
-      break;
-    case TILE_NARROW:
-      use_small_engine<narrow_engine, 5>(m, p, l);
-      break;
-    case TILE_LOW_NARROW:
-      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1>, 16>(m, p, l);
-      break;
-    case TILE_FLAT:
-      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1, 2>, 16>(m, p, l);
-      break;
-    case TILE_THIN:
-      use_small_engine<fma_engine<GPURED__F32, 2, 32, 1, 3, 2, 1>, 4>(m, p, l);
-      break;
-    default:
-      use_small_engine<fma_engine<GPURED__F32, 1, 32, 1, 6, 1, 1, 2>, 7>(m, p, l);
-  }
-}
-
-/* S: of the operands. */
-template <class S>
-static void use_f64_tile(const machine *m, const gpured__gemm_plan *p, int tile,
-                         product_launch *l) {
-  switch (tile) {
-    case UNITS_WHOLE:
-      use_units<mma_engine<S>>(m, p, l);
-      break;
-    case UNITS_LOW:
-      use_small_units<mma_engine<S, 1, 2>, 4>(m, p, l);
-      break;
-    case UNITS_NARROW:
-      use_small_units<mma_engine<S, 2, 1>, 3>(m, p, l);
-      break;
-    default:
-      use_small_engine<fma_engine<GPURED__F64, 1, 32, 1, 4, 1, 1, 2>, 5>(m, p, l);
-  }
-}
-
 /* The first launch's part of the tiles that it is set up for; whether there is a second launch,
  * which begins as its copy. Tiles that lack columns are the second one's, for their cost is a
  * whole tile's. */
@@ -13800,25 +13429,23 @@ static int choose_f32(const machine *m, const gpured__gemm_plan *p, product_laun
   static const int narrow[] = {TILE_QUARTER, TILE_NARROW, 0};
   const int count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
   const tile_plan plan = cheapest_tiles(m, p, F32_TILES, count, narrow);
-  use_f32_tile(m, p, plan.tile, l);
+  gpured__use_f32_tile(m, plan.tile, 0, l);
   if (!share_tiles(p, &plan, l)) return 1;
-  if (plan.rest == TILE_QUARTER)
-    use_engine<quarter_engine, 3, true>(m, p, l + 1);
-  else
-    use_small_engine<narrow_engine, 5, true>(m, p, l + 1);
+  gpured__use_f32_tile(m, plan.rest, 1, l + 1);
   set_rest(l + 1, l, p);
   return 2;
 }
 
-template <class S>
 static int choose_f64(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
   static const int narrow[] = {UNITS_NARROW, 0};
+  const int wide = p->left.dtype == GPURED_F64;
   /* Few rows of doubles are no work for the units, which wait for each other. */
-  const int count = sizeof(S) == 8 ? UNITS_NONE + 1 : UNITS_NONE;
+  const int count = wide ? UNITS_NONE + 1 : UNITS_NONE;
   const tile_plan plan = cheapest_tiles(m, p, F64_TILES, count, narrow);
-  use_f64_tile<S>(m, p, plan.tile, l);
+  const auto use = wide ? gpured__use_f64_tile : gpured__use_f32_in_f64_tile;
+  use(m, plan.tile, 0, l);
   if (!share_tiles(p, &plan, l)) return 1;
-  use_small_units<mma_engine<S, 2, 1>, 3, true>(m, p, l + 1);
+  use(m, plan.rest, 1, l + 1);
   set_rest(l + 1, l, p);
   return 2;
 }
@@ -13829,18 +13456,10 @@ static int choose_launches(const machine *m, const gpured__gemm_plan *p, int byt
                            product_launch *l) {
   const tile_plan all = {0, -1, 0, 0};
   if (!bytes && p->acc == GPURED__F32) return choose_f32(m, p, l);
-  if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    return choose_f64<double>(m, p, l);
-  if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    return choose_f64<float>(m, p, l);
-  if (bytes && p->left.dtype == GPURED_I8)
-    use_slices<byte_engine<true>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
-  else if (bytes)
-    use_slices<byte_engine<false>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
-  else if (p->acc == GPURED__U64)
-    use_slices<fma_engine<GPURED__U64, 4, 8, 1, 4>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
-  else
-    use_slices<mma_engine<double>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+  if (!bytes && p->acc == GPURED__F64 &&
+      (p->left.dtype == GPURED_F64 || p->left.dtype == GPURED_F32))
+    return choose_f64(m, p, l);
+  gpured__use_any_tile(m, !bytes ? 0 : p->left.dtype == GPURED_I8 ? 1 : 2, l);
   share_tiles(p, &all, l);
   return 1;
 }
@@ -14113,9 +13732,12 @@ static int puts_result(const gpured__gemm_plan *p, int r, outcome *o) {
  * loses where the first multiprocessors that are free take all of it. */
 static gpured_status launch_product(const machine *m, const gpured__gemm_plan *p, int bytes,
                                     product_launch *l) {
-  const int count = choose_launches(m, p, bytes, l);
   gpured_status st = GPURED_OK;
-  int i;
+  int count, i;
+  l->acc = p->acc;
+  l->left = lies_in_vectors(p, &p->left, GPURED__LEFT);
+  l->right = lies_in_vectors(p, &p->right, GPURED__RIGHT);
+  count = choose_launches(m, p, bytes, l);
   for (i = 0; i < count && st == GPURED_OK; ++i) {
     void *arguments[] = {&l[i].g};
     st = launch(m, l[i].kernel, most_blocks(l[i].g.tiles), l[i].threads, l[i].shared, arguments);
@@ -14918,7 +14540,557 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
   return leave(&m, st);
 }
 
+#endif /* GPURED__HAS(0) */
+
+/* ============================================================================================== */
+/* 18  The tables of kernels                                                                      */
+/* ============================================================================================== */
+/*
+ * A kernel exists where a table names it. Tables are templates first; what part 0 asks for follows
+ * them, each table in one part of the file. The parts take a compiler about the same time.
+ */
+
+/* ---- Reduce ---- */
+
+/* For any layout: of sequences of a thread, or of any length. */
+template <int A, int K>
+static const void *any_kernel(int route) {
+  return route == ROUTE_ALONE ? (const void *)reduce_alone<A, K> : (const void *)reduce_any<A, K>;
+}
+template <int A>
+static const void *any_kernel_for(int route, int k) {
+  switch (k) {
+    case K_ADD:
+      return any_kernel<A, K_ADD>(route);
+    case K_SQUARE:
+      return any_kernel<A, K_SQUARE>(route);
+    case K_MUL:
+      return any_kernel<A, K_MUL>(route);
+    case K_MAX:
+      return any_kernel<A, K_MAX>(route);
+    case K_ARG:
+      return any_kernel<A, K_ARG>(route);
+  }
+  return NULL;
+}
+
+template <int A, int D, int K>
+static const void *rows_kernel(int how) {
+  if (how == READ_EACH) return (const void *)reduce_rows<A, D, K, ROWS_EACH>;
+  if (how == READ_SOME) return (const void *)reduce_rows<A, D, K, ROWS_SOME>;
+  if (how == READ_WHOLE) return (const void *)reduce_rows<A, D, K, ROWS_WHOLE>;
+  if (how == READ_LONG) return (const void *)reduce_long<A, D, K, ROWS_LONG>;
+  if (how == READ_RAGGED_EACH) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED_EACH>;
+  if (how == READ_RAGGED) return (const void *)reduce_rows<A, D, K, ROWS_RAGGED>;
+  return (const void *)reduce_long<A, D, K, ROWS_RAGGED_LONG>;
+}
+
+template <int A, int D, int K>
+static const void *short_kernel(int how) {
+  enum { FEW = is_byte(D) ? (int)COLS_SHORT : (int)COLS_FEW };
+  if (is_byte(D) && K == K_MUL) return NULL;
+  if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, false>;
+  if (how == READ_LOOSE_SHORT_COLS)
+    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, true>;
+  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, FEW, false>;
+  return (const void *)reduce_short_cols<A, D, K, FEW, true>;
+}
+
+template <int A, int D, int K>
+static const void *cols_kernel(int how) {
+  if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
+  return how < READ_COL_UNITS ? short_kernel<A, D, K>(how) : NULL;
+}
+
+/* Logsumexp and moments of few rows. */
+template <int A, int D, int K>
+static const void *twice_kernel(int how) {
+  if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false>;
+  if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
+  if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
+  return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
+}
+
+template <int A, int D>
+static const void *folding_kernel(int how, int k) {
+#define GPURED__CASE(K)                                                \
+  case K:                                                              \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
+    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
+    return cols_kernel<A, D, K>(how);
+  switch (k) {
+    GPURED__CASE(K_ADD)
+    GPURED__CASE(K_SQUARE)
+    GPURED__CASE(K_MUL)
+    GPURED__CASE(K_MAX)
+    GPURED__CASE(K_ARG)
+  }
+#undef GPURED__CASE
+  return NULL;
+}
+
+template <int A, int D, int K>
+static const void *strips_kernel(bool turned) {
+  return turned ? (const void *)reduce_col_strips<A, D, K, true>
+                : (const void *)reduce_col_strips<A, D, K, false>;
+}
+
+template <int A, int D>
+static const void *float_kernel(int how, int k) {
+  if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
+  if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
+  if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
+    const bool turned = how == READ_TURNED_STRIPS;
+    if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
+    if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
+    return NULL;
+  }
+  if (k == K_LSE) return twice_kernel<A, D, K_LSE>(how);
+  if (k == K_MOMENTS) return twice_kernel<A, D, K_MOMENTS>(how);
+  return folding_kernel<A, D>(how, k);
+}
+
+/* Tests for zero. */
+template <int D>
+static const void *truth_kernel(int how, int k) {
+  if (k == K_ADD)
+    return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_ADD>(how)
+                           : cols_kernel<GPURED__U64, D, K_ADD>(how);
+  if (k != K_MAX) return NULL;
+  return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_MAX>(how)
+                         : cols_kernel<GPURED__U64, D, K_MAX>(how);
+}
+
+/* ---- Scan ---- */
+
+template <int A>
+static const void *scan_kernel(int k) {
+  if (k == K_MUL) return (const void *)scan_lines<A, K_MUL>;
+  if (k == K_MAX) return (const void *)scan_lines<A, K_MAX>;
+  return (const void *)scan_lines<A, K_ADD>;
+}
+
+/* For contiguous lines, of one dtype in both tensors. */
+template <int A, int D>
+static const void *stream_kernel(int k, int turned) {
+  if (k == K_MAX)
+    return turned ? (const void *)scan_stream<A, K_MAX, D, true>
+                  : (const void *)scan_stream<A, K_MAX, D, false>;
+  if (k == K_ADD)
+    return turned ? (const void *)scan_stream<A, K_ADD, D, true>
+                  : (const void *)scan_stream<A, K_ADD, D, false>;
+  return turned ? NULL : (const void *)scan_stream<A, K_MUL, D, false>;
+}
+
+/* Of lines of n elements. */
+template <int A, int K, bool PIECE>
+static const void *beside_kernel_of_lines(int64_t n) {
+  if (n <= BESIDE_TINY) return (const void *)scan_beside_tiny<A, K, PIECE>;
+  if (n <= BESIDE_ROWS) return (const void *)scan_beside_short<A, K, PIECE>;
+  return (const void *)scan_beside<A, K, PIECE>;
+}
+template <int A, int K>
+static const void *beside_kernel_for(int64_t n, int unit) {
+  return unit ? beside_kernel_of_lines<A, K, true>(n) : beside_kernel_of_lines<A, K, false>(n);
+}
+
+template <int A>
+static const void *beside_kernel(int k, int64_t n, int unit) {
+  if (k == K_MUL) return beside_kernel_for<A, K_MUL>(n, unit);
+  if (k == K_MAX) return beside_kernel_for<A, K_MAX>(n, unit);
+  return beside_kernel_for<A, K_ADD>(n, unit);
+}
+
+template <int A, int K, int D>
+static const void *few_kernel(int loose) {
+  return loose ? (const void *)scan_few_rows<A, K, D, true>
+               : (const void *)scan_few_rows<A, K, D, false>;
+}
+template <int A, int D>
+static const void *few_kernel_for(int k, int loose) {
+  if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
+  if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
+  return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
+}
+/* ---- GEMM-reduce ---- */
+
+template <int BN>
+static const void *tensor_kernel(int kind) {
+  enum { PLAIN = BN == 160 ? 256 : BN }; /* of kinds that have no tiles of 160 */
+  if (kind == TENSOR_MAX) return (const void *)tensor_tiles<BN, TENSOR_MAX>;
+  if (kind == TENSOR_ARG) return (const void *)tensor_tiles<BN, TENSOR_ARG>;
+  if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
+  if (kind == TENSOR_BYTE_MAX) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_MAX>;
+  if (kind == TENSOR_BYTE_ARG) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_ARG>;
+  return (const void *)tensor_tiles<PLAIN, TENSOR_ANY>;
+}
+
+template <int A, int D>
+static const void *dot_kernel(int how) {
+  if (how == DOT_ANY) return (const void *)dot_any<A, D>;
+  if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
+  return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
+}
+
+template <int D>
+static const void *integer_kernel(int along, int v) {
+  enum { V = 16 / stored<D>::SIZE };
+  if (along)
+    return v > 1 ? (const void *)dot_integers_along<D, V> : (const void *)dot_integers_along<D, 1>;
+  return v > 1 ? (const void *)dot_integers_across<D, V> : (const void *)dot_integers_across<D, 1>;
+}
+
+/* The distances of what a thread copies. */
+template <class E, class L>
+static void set_steps(operand *o) {
+  const int64_t size = (int64_t)gpured__dtype_size(o->dtype);
+  o->line_bytes = o->across * size * L::LINE_GAP;
+  o->deep_bytes = o->along * size * L::STEP_GAP;
+  o->slice_bytes = o->along * size * E::BK;
+}
+
+template <class E, int LEFT, int RIGHT, int RESIDENT, bool REST = false>
+static void use_slices(const machine *m, product_launch *l) {
+  const int along = LEFT == SLICE_ALONG || RIGHT == SLICE_ALONG;
+  const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8, along);
+  const size_t strips = 2 * E::PLACES * E::STRIP * sizeof(typename E::T);
+  const size_t halves = 2 * E::COLUMNS * E::THREADS * sizeof(typename E::T);
+  l->width = E::W;
+  l->threads = E::THREADS;
+  l->shared = ring > strips ? ring : strips;
+  if (E::QUICK && l->shared < halves) l->shared = halves;
+  set_steps<E, slices_of<E, E::ROWS, LEFT>>(&l->g.left);
+  set_steps<E, slices_of<E, E::W, RIGHT>>(&l->g.right);
+  l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT, REST>;
+}
+
+/* An engine for the layouts of the operands. */
+template <class E, int RESIDENT, bool REST = false>
+static void use_engine(const machine *m, product_launch *l) {
+  const int left = l->left & LIES_ACROSS;
+  const int right = l->right & LIES_ACROSS;
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+  else if (left)
+    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+  else if (right)
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+}
+
+/* The same for the fp64 units, which read shared memory by single elements in either order. The
+ * second one takes more room, which some GPUs do not have. */
+template <class E>
+static void use_units(const machine *m, product_launch *l) {
+  const int left = l->left & LIES_ACROSS;
+  const int right = l->right & LIES_ACROSS;
+  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
+  const int left_along = has_room && l->left & LIES_ALONG;
+  const int right_along = has_room && l->right & LIES_ALONG;
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1>(m, l);
+  else if (left && right_along)
+    use_slices<E, SLICE_VECTORS, SLICE_ALONG, 1>(m, l);
+  else if (left_along && right)
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, 1>(m, l);
+  else if (left_along && right_along)
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, 1>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
+}
+
+/* Both again for small tiles, in fewer instances: what is read otherwise is read by elements. */
+template <class E, int RESIDENT, bool REST = false>
+static void use_small_engine(const machine *m, product_launch *l) {
+  const int left = l->left & LIES_ACROSS;
+  const int right = l->right & LIES_ACROSS;
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+  else if (right)
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+}
+
+template <class E, int RESIDENT, bool REST = false>
+static void use_small_units(const machine *m, product_launch *l) {
+  const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
+  const int left_along = has_room && l->left & LIES_ALONG;
+  if (left_along && l->right & LIES_ACROSS)
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT, REST>(m, l);
+  else if (left_along && l->right & LIES_ALONG)
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, RESIDENT, REST>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+}
+
+/* S: of the operands. */
+template <class S>
+static void use_f64_tile(const machine *m, int tile, int rest, product_launch *l) {
+  if (rest) return use_small_units<mma_engine<S, 2, 1>, 3, true>(m, l);
+  switch (tile) {
+    case UNITS_WHOLE:
+      use_units<mma_engine<S>>(m, l);
+      break;
+    case UNITS_LOW:
+      use_small_units<mma_engine<S, 1, 2>, 4>(m, l);
+      break;
+    case UNITS_NARROW:
+      use_small_units<mma_engine<S, 2, 1>, 3>(m, l);
+      break;
+    default:
+      use_small_engine<fma_engine<GPURED__F64, 1, 32, 1, 4, 1, 1, 2>, 5>(m, l);
+  }
+}
+
 } /* namespace */
 
+#if GPURED__HAS(1)
+GPURED__TABLE const void *gpured__f32_kernel(int how, int kind) {
+  return float_kernel<GPURED__F32, GPURED_F32>(how, kind);
+}
+
+GPURED__TABLE const void *gpured__any_kernel(int acc, int kind, int route) {
+  if (acc == GPURED__U64) return any_kernel_for<GPURED__U64>(route, kind);
+  if (acc == GPURED__F32) {
+    if (kind == K_LSE) return any_kernel<GPURED__F32, K_LSE>(route);
+    if (kind == K_MOMENTS) return any_kernel<GPURED__F32, K_MOMENTS>(route);
+    return any_kernel_for<GPURED__F32>(route, kind);
+  }
+  if (kind == K_LSE) return any_kernel<GPURED__F64, K_LSE>(route);
+  if (kind == K_MOMENTS) return any_kernel<GPURED__F64, K_MOMENTS>(route);
+  return any_kernel_for<GPURED__F64>(route, kind);
+}
+#endif
+
+#if GPURED__HAS(2)
+GPURED__TABLE const void *gpured__f16_kernel(int how, int kind) {
+  return float_kernel<GPURED__F32, GPURED_F16>(how, kind);
+}
+
+GPURED__TABLE const void *gpured__bf16_kernel(int how, int kind) {
+  return float_kernel<GPURED__F32, GPURED_BF16>(how, kind);
+}
+#endif
+
+#if GPURED__HAS(3)
+GPURED__TABLE const void *gpured__f64_kernel(int how, int kind) {
+  return float_kernel<GPURED__F64, GPURED_F64>(how, kind);
+}
+
+GPURED__TABLE const void *gpured__f32_in_f64_kernel(int how, int kind) {
+  return float_kernel<GPURED__F64, GPURED_F32>(how, kind);
+}
+#endif
+
+#if GPURED__HAS(4)
+GPURED__TABLE const void *gpured__truth_kernel(int dtype, int how, int kind) {
+  switch (dtype) {
+    case GPURED_F32:
+      return truth_kernel<GPURED_F32>(how, kind);
+    case GPURED_F64:
+      return truth_kernel<GPURED_F64>(how, kind);
+    case GPURED_F16:
+      return truth_kernel<GPURED_F16>(how, kind);
+  }
+  return NULL;
+}
+
+GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind) {
+  switch (dtype) {
+    case GPURED_I8:
+      return folding_kernel<GPURED__U64, GPURED_I8>(how, kind);
+    case GPURED_U8:
+      return folding_kernel<GPURED__U64, GPURED_U8>(how, kind);
+  }
+  return NULL;
+}
+#endif
+
+#if GPURED__HAS(5)
+GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind) {
+  switch (dtype) {
+    case GPURED_I32:
+      return folding_kernel<GPURED__U64, GPURED_I32>(how, kind);
+    case GPURED_U32:
+      return folding_kernel<GPURED__U64, GPURED_U32>(how, kind);
+    case GPURED_I64:
+      return folding_kernel<GPURED__U64, GPURED_I64>(how, kind);
+  }
+  return NULL;
+}
+
+GPURED__TABLE const void *gpured__few_kernel(int acc, int k, int dtype, int loose) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return few_kernel_for<GPURED__F32, GPURED_F32>(k, loose);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return few_kernel_for<GPURED__F32, GPURED_F16>(k, loose);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return few_kernel_for<GPURED__F32, GPURED_BF16>(k, loose);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return few_kernel_for<GPURED__F64, GPURED_F64>(k, loose);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return few_kernel_for<GPURED__U64, GPURED_I64>(k, loose);
+  }
+  return NULL;
+}
+#endif
+
+#if GPURED__HAS(6)
+GPURED__TABLE const void *gpured__scan_kernel(int acc, int k) {
+  if (acc == GPURED__U64) return scan_kernel<GPURED__U64>(k);
+  if (acc == GPURED__F32)
+    return k == K_LSE ? (const void *)scan_lines<GPURED__F32, K_LSE> : scan_kernel<GPURED__F32>(k);
+  return k == K_LSE ? (const void *)scan_lines<GPURED__F64, K_LSE> : scan_kernel<GPURED__F64>(k);
+}
+
+GPURED__TABLE const void *gpured__stream_kernel(int acc, int k, int dtype, int turned) {
+  if (k == K_LSE) return NULL;
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return stream_kernel<GPURED__F32, GPURED_F32>(k, turned);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return stream_kernel<GPURED__F32, GPURED_F16>(k, turned);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return stream_kernel<GPURED__F32, GPURED_BF16>(k, turned);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return stream_kernel<GPURED__F64, GPURED_F64>(k, turned);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return stream_kernel<GPURED__U64, GPURED_I64>(k, turned);
+    case GPURED__U64 * 16 + GPURED_I32:
+      return stream_kernel<GPURED__U64, GPURED_I32>(k, turned);
+    case GPURED__U64 * 16 + GPURED_U32:
+      return stream_kernel<GPURED__U64, GPURED_U32>(k, turned);
+  }
+  return NULL;
+}
+#endif
+
+#if GPURED__HAS(7)
+GPURED__TABLE const void *gpured__beside_kernel(int acc, int k, int64_t n, int unit) {
+  if (acc == GPURED__U64) return beside_kernel<GPURED__U64>(k, n, unit);
+  if (acc == GPURED__F32)
+    return k == K_LSE ? beside_kernel_for<GPURED__F32, K_LSE>(n, unit)
+                      : beside_kernel<GPURED__F32>(k, n, unit);
+  return k == K_LSE ? beside_kernel_for<GPURED__F64, K_LSE>(n, unit)
+                    : beside_kernel<GPURED__F64>(k, n, unit);
+}
+
+GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F32, GPURED_F32>(how);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return dot_kernel<GPURED__F32, GPURED_F16>(how);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return dot_kernel<GPURED__F32, GPURED_BF16>(how);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return dot_kernel<GPURED__F64, GPURED_F64>(how);
+    case GPURED__F64 * 16 + GPURED_F32:
+      return dot_kernel<GPURED__F64, GPURED_F32>(how);
+  }
+  return NULL;
+}
+
+GPURED__TABLE const void *gpured__integer_dot_kernel(int dtype, int along, int v) {
+  switch (dtype) {
+    case GPURED_I8:
+      return integer_kernel<GPURED_I8>(along, v);
+    case GPURED_U8:
+      return integer_kernel<GPURED_U8>(along, v);
+    case GPURED_I32:
+      return integer_kernel<GPURED_I32>(along, v);
+    case GPURED_U32:
+      return integer_kernel<GPURED_U32>(along, v);
+    default: /* of 64 bits, signed or not */
+      return integer_kernel<GPURED_I64>(along, v);
+  }
+}
+#endif
+
+#if GPURED__HAS(8)
+typedef fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2> quarter_engine;
+typedef fma_engine<GPURED__F32, 4, 16, 1, 4, 2, 1> narrow_engine;
+
+/* rest: of tiles that a first launch has left, which are of one of two kinds. */
+GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int rest, product_launch *l) {
+  if (rest && tile == TILE_QUARTER) return use_engine<quarter_engine, 3, true>(m, l);
+  if (rest) return use_small_engine<narrow_engine, 5, true>(m, l);
+  switch (tile) {
+    case TILE_WIDE:
+      use_engine<fma_engine<GPURED__F32, 16, 8, 1, 5>, 1>(m, l);
+      break;
+    case TILE_HALF:
+      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, l);
+      break;
+    case TILE_QUARTER:
+      use_engine<quarter_engine, 3>(m, l);
+      break;
+    case TILE_LOW:
+      use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3, 1, 2>, 6>(m, l);
+      break;
+    case TILE_NARROW:
+      use_small_engine<narrow_engine, 5>(m, l);
+      break;
+    case TILE_LOW_NARROW:
+      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1>, 16>(m, l);
+      break;
+    case TILE_FLAT:
+      use_small_engine<fma_engine<GPURED__F32, 4, 16, 1, 2, 1, 1, 2>, 16>(m, l);
+      break;
+    case TILE_THIN:
+      use_small_engine<fma_engine<GPURED__F32, 2, 32, 1, 3, 2, 1>, 4>(m, l);
+      break;
+    default:
+      use_small_engine<fma_engine<GPURED__F32, 1, 32, 1, 6, 1, 1, 2>, 7>(m, l);
+  }
+}
+#endif
+
+#if GPURED__HAS(9)
+GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind) {
+  if (tile == 64) return tensor_kernel<64>(kind);
+  return tile == 160 ? tensor_kernel<160>(kind) : tensor_kernel<256>(kind);
+}
+
+GPURED__TABLE const void *gpured__hmma_kernel(int kind) {
+  if (kind == TENSOR_MAX) return (const void *)tensor_hmma<TENSOR_MAX>;
+  if (kind == TENSOR_ARG) return (const void *)tensor_hmma<TENSOR_ARG>;
+  if (kind == TENSOR_LSE) return (const void *)tensor_hmma<TENSOR_LSE>;
+  return (const void *)tensor_hmma<TENSOR_ANY>;
+}
+#endif
+
+#if GPURED__HAS(10)
+GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int rest, product_launch *l) {
+  use_f64_tile<double>(m, tile, rest, l);
+}
+#endif
+
+#if GPURED__HAS(11)
+GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int rest,
+                                               product_launch *l) {
+  use_f64_tile<float>(m, tile, rest, l);
+}
+
+/* bytes: 1 signed, 2 unsigned, for tensor cores. */
+GPURED__TABLE void gpured__use_any_tile(const machine *m, int bytes, product_launch *l) {
+  if (bytes == 1)
+    use_slices<byte_engine<true>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
+  else if (bytes)
+    use_slices<byte_engine<false>, SLICE_ALONG, SLICE_ALONG, 2>(m, l);
+  else if (l->acc == GPURED__U64)
+    use_slices<fma_engine<GPURED__U64, 4, 8, 1, 4>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+  else
+    use_slices<mma_engine<double>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+}
+#endif
+
+#if GPURED__HAS(0)
 extern "C" const gpured__backend gpured__cuda_backend = {GPURED__BACKEND_ABI, available, reduce,
                                                          scan, gemm};
+#endif

@@ -99,6 +99,8 @@ END
   if [ -f "$object" ]; then
     cp "$repository/gpured.h" "$repository/gpured_omp.c" .
     cp "$object" gpured_cuda.o
+    same 'CUDA: one global name' gpured__cuda_backend \
+      "$(nm -g --defined-only gpured_cuda.o | awk 'NF == 3 { print $3 }')"
     linked 'CUDA: cc links an object of nvcc' "$(line '^cc .*gpured_cuda\.o')"
     linked 'CUDA: nvcc compiles and links' "$(line '^nvcc .*gpured_cuda\.cu -o')"
   else
