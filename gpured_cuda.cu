@@ -1103,6 +1103,8 @@ enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES };
 struct item_cells {
   int64_t items, step, row; /* strides in elements: of items, of what a sequence goes along */
   int width, beside;        /* columns; items that a block of threads has at a time */
+  unsigned width_recip;     /* small ones: 2^32 / width, rounded up, */
+  int flat;                 /* and whether results lie end to end, too */
 };
 
 /* Items of a thread at once. */
@@ -4417,8 +4419,11 @@ GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
  * One thread has V neighbouring columns, and all they have: 16 bytes of each row, as many rows at a
  * time as its registers hold. Where columns are few, 2 to 16 threads of a warp have equal shares of
  * the rows, which for the fold are whole lanes; neighbours have the same rows. Where rows begin
- * anywhere the 16 bytes are cut from two vectors, the second of which is the neighbour's first one,
- * and on its way to the first cache by then.
+ * anywhere the 16 bytes are cut from two vectors, the second of which is the neighbour's first one.
+ * Of up to 8 rows of wide elements it comes from there, by shuffles: it leaves no registers for
+ * second vectors, and so more threads. The last thread of a warp, and one behind the last strip of
+ * a row, are there for their neighbours alone. (Of more rows that is no faster, and where few
+ * columns are side by side slower.)
  */
 enum { SHORT_AT_ONCE = 8 };
 
@@ -4443,19 +4448,6 @@ template <bool WRITTEN, class Q>
 GPURED__DEV Q load_as(const char *p) {
   return WRITTEN ? *(const Q *)p : __ldg((const Q *)p);
 }
-/* 16 bytes in two or three words, which are as many registers as they bring. */
-template <int SIZE, bool WRITTEN>
-GPURED__DEV uint4 load_words(const char *p) {
-  uint2 a, b;
-  if (SIZE == 8 || !((uintptr_t)p & 4)) {
-    a = load_as<WRITTEN, uint2>(p);
-    b = load_as<WRITTEN, uint2>(p + 8);
-    return make_uint4(a.x, a.y, b.x, b.y);
-  }
-  a = load_as<WRITTEN, uint2>(p + 4);
-  return make_uint4(load_as<WRITTEN, uint32_t>(p), a.x, a.y, load_as<WRITTEN, uint32_t>(p + 12));
-}
-
 /* `count` elements one by one, the last one first, in the place of a vector: a function, since few
  * threads come to the end of the input. */
 template <int SIZE>
@@ -4485,13 +4477,13 @@ static __device__ __noinline__ uint4 load_loose(const char *p, int count) {
 template <int SIZE, bool LOOSE, bool FEW, bool WRITTEN = false>
 struct short_rows {
   enum {
-    ORDERED = LOOSE ? 8 : 16, /* rows of an ordered sum at a time */
-    PIECES = LOOSE && FEW && SIZE >= 4
+    ORDERED = LOOSE ? 8 : 16,          /* rows of an ordered sum at a time */
+    SHARED = LOOSE && FEW && SIZE >= 4 /* the next thread of the warp has the second vectors */
   };
   const char *base;
   int64_t row_bytes;
   int n, count;         /* rows; columns that exist */
-  int whole;            /* rows whose vectors lie before the end of the input */
+  int first, whole;     /* rows whose first vector, and both, lie before the end of the input */
   int mine, share_log2; /* which of the threads that have the strip together */
 
   __device__ __forceinline__ short_rows(const job &j, int64_t step, const char *from, int columns,
@@ -4500,11 +4492,19 @@ struct short_rows {
         row_bytes(step),
         n((int)j.n),
         count(columns),
-        whole(n),
+        first(rows_before(j.end - 16)),
+        whole(rows_before(j.end - 32)),
         mine(own),
-        share_log2(log2) {
-    const int64_t left = j.end - from - 32, last = row_bytes < 0 ? 0 : (n - 1) * row_bytes;
-    if (LOOSE && left < last) whole = row_bytes < 0 || left < last - row_bytes ? 0 : n - 1;
+        share_log2(log2) {}
+  /* Rows that begin at `end` or before it: all of them, all but one, or none. */
+  __device__ __forceinline__ int rows_before(const char *end) const {
+    const int64_t left = end - base, last = row_bytes < 0 ? 0 : (n - 1) * row_bytes;
+    if (!LOOSE || left >= last) return n;
+    return row_bytes < 0 || left < last - row_bytes ? 0 : n - 1;
+  }
+  static __device__ __forceinline__ uint4 next_thread(const uint4 &q) {
+    return make_uint4(__shfl_down_sync(0xffffffffu, q.x, 1), __shfl_down_sync(0xffffffffu, q.y, 1),
+                      SIZE < 8 ? __shfl_down_sync(0xffffffffu, q.z, 1) : 0, 0);
   }
   /* Rows row(0) to row(COUNT - 1); those that do not exist are zeros. */
   template <int COUNT, class F>
@@ -4514,19 +4514,17 @@ struct short_rows {
     for (int q = 0; q < COUNT; ++q) {
       const char *p = base + row(q) * row_bytes;
       raw[q] = next[q] = make_uint4(0, 0, 0, 0);
-      if (row(q) >= whole) continue;
-      if (PIECES) {
-        raw[q] = load_words<SIZE, WRITTEN>(p);
-        continue;
-      }
+      if (row(q) >= (SHARED ? first : whole)) continue;
       if (LOOSE) p = border_before(p);
       raw[q] = load_as<WRITTEN, uint4>(p);
-      if (LOOSE) next[q] = load_as<WRITTEN, uint4>(p + 16);
+      if (LOOSE && !SHARED) next[q] = load_as<WRITTEN, uint4>(p + 16);
     }
     if constexpr (LOOSE) {
 #pragma unroll
-      for (int q = 0; q < COUNT; ++q)
-        if (!PIECES) raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
+      for (int q = 0; q < COUNT; ++q) {
+        if (SHARED) next[q] = next_thread(raw[q]);
+        raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
+      }
       if (whole == n) return;
 #pragma unroll
       for (int q = 0; q < COUNT; ++q)
@@ -4787,8 +4785,39 @@ template <int SIZE>
 GPURED__DEV uint64_t packed_bits(const job &, uint64_t y) {
   return SIZE == 8 ? y : y & (((uint64_t)1 << SIZE * 8 % 64) - 1);
 }
+/* `count` elements of 16 bytes to where an element of SIZE bytes may begin. */
+template <int SIZE>
+GPURED__DEV void store_loose(char *to, const uint4 &q, int count) {
+  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
+  if (count == 16 / SIZE && (uintptr_t)to % 16 == 0) {
+    *(uint4 *)to = q;
+  } else if (count == 16 / SIZE && (uintptr_t)to % 8 == 0) {
+    ((uint2 *)to)[0] = make_uint2(q.x, q.y);
+    ((uint2 *)to)[1] = make_uint2(q.z, q.w);
+  } else if (SIZE < 8 && count == 16 / SIZE && (uintptr_t)to % 4 == 0) {
+    *(uint32_t *)to = q.x;
+    *(uint2 *)(to + 4) = make_uint2(q.y, q.z);
+    *(uint32_t *)(to + 12) = q.w;
+  } else if (SIZE == 2 && count == 16 / SIZE) {
+    *(uint16_t *)to = (uint16_t)q.x;
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      *(uint32_t *)(to + 2 + 4 * i) = __funnelshift_r(word[i], word[i + 1], 16);
+    *(uint16_t *)(to + 14) = (uint16_t)(q.w >> 16);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 16 / SIZE; ++i) {
+      if (i >= count) break;
+      if (SIZE == 8) ((uint2 *)to)[i] = make_uint2(word[2 * i % 4], word[(2 * i + 1) % 4]);
+      if (SIZE == 4) ((uint32_t *)to)[i] = word[i % 4];
+      if (SIZE == 2) ((uint16_t *)to)[i] = (uint16_t)(word[i / 2] >> i % 2 * 16);
+      if (SIZE == 1) ((uint8_t *)to)[i] = (uint8_t)(word[i / 4] >> i % 4 * 8);
+    }
+  }
+}
+
 /* V neighbouring results as whole vectors. */
-template <int K, int V, int SIZE, class R>
+template <int K, int V, int SIZE, bool LOOSE, class R>
 GPURED__DEV void store_packed(const job &j, char *to, const R &result) {
 #pragma unroll
   for (int v = 0; v < V * SIZE / 16; ++v) {
@@ -4797,19 +4826,24 @@ GPURED__DEV void store_packed(const job &j, char *to, const R &result) {
     for (int i = 0; i < 16 / SIZE; ++i)
       half[i * SIZE / 8] |= packed_bits<SIZE>(j, result_of<K>(j, result[v * (16 / SIZE) + i]))
                             << i * SIZE % 8 * 8;
-    ((ulonglong2 *)to)[v] = make_ulonglong2(half[0], half[1]);
+    const uint4 q = make_uint4((uint32_t)half[0], (uint32_t)(half[0] >> 32), (uint32_t)half[1],
+                               (uint32_t)(half[1] >> 32));
+    if (LOOSE)
+      store_loose<SIZE>(to + 16 * v, q, 16 / SIZE);
+    else
+      ((uint4 *)to)[v] = q;
   }
 }
-template <int K, int V, class R>
+template <int K, int V, bool LOOSE, class R>
 GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int count,
                              const R &result) {
   char *to = place(j, sequence);
   if (c.packed && count == V) {
     const int size = size_of(j.out_dtype);
-    if (size == 8) store_packed<K, V, 8>(j, to, result);
-    if (size == 4) store_packed<K, V, 4>(j, to, result);
-    if (size == 2) store_packed<K, V, 2>(j, to, result);
-    if (size == 1) store_packed<K, V, 1>(j, to, result);
+    if (size == 8) store_packed<K, V, 8, LOOSE>(j, to, result);
+    if (size == 4) store_packed<K, V, 4, LOOSE>(j, to, result);
+    if (size == 2) store_packed<K, V, 2, LOOSE>(j, to, result);
+    if (size == 1) store_packed<K, V, 1, LOOSE>(j, to, result);
     return;
   }
 #pragma unroll
@@ -4820,7 +4854,7 @@ GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int 
 /* Blocks to a multiprocessor: as many as leave a thread its registers. */
 static constexpr __host__ __device__ int short_resident(int most, bool loose, int size) {
   if (most > COLS_FEW) return 4;
-  return loose && size < 4 ? 4 : 5;
+  return !loose ? 5 : size < 4 ? 4 : 6;
 }
 
 template <int A, int D, int K, int MOST, bool LOOSE>
@@ -4828,21 +4862,21 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
                                          short_resident(MOST, LOOSE, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
   enum { V = strip<D>::V };
+  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> input;
   const int share = MOST > COLS_FEW ? c.share_log2 : 0, side = 32 >> share;
-  const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32;
-  const int64_t strips = (c.width + V - 1) / V;
-  for (int64_t first = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * side; first < c.tiles;
-       first += (int64_t)gridDim.x * warps * side) {
+  const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32, own = side - input::SHARED;
+  const int64_t strips = (c.width + V - 1) / V + input::SHARED;
+  for (int64_t first = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * own; first < c.tiles;
+       first += (int64_t)gridDim.x * warps * own) {
     const int64_t k = min(first + (t & (side - 1)), c.tiles - 1);
-    const bool stores = t < side && first + t < c.tiles;
     const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
     const int64_t col = (k - outer * strips) * V, left = c.width - col;
+    const bool stores = t < own && first + t < c.tiles && left > 0;
     const char *from = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     const int count = LOOSE && left < V ? (int)left : V;
-    const short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> rows(j, c.row_bytes, from, count,
-                                                                    t >> (5 - share), share);
+    const input rows(j, c.row_bytes, from, count, t >> (5 - share), share);
     run_short<A, D, K, MOST>(j, rows, [&](const auto &result) {
-      if (stores) store_strip<K, V>(j, c, outer * c.width + col, count, result);
+      if (stores) store_strip<K, V, LOOSE>(j, c, outer * c.width + col, count, result);
     });
   }
 }
@@ -5010,6 +5044,127 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
       if (now_column + i < end)
         store_result<K>(j, now_outer * c.width + now_column + i,
                         sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n));
+  }
+}
+
+/* ---- Small items ---- */
+/*
+ * Items of few elements that lie end to end. A block of threads copies as many as have room, from
+ * one end to the other whatever their width, and each thread then takes whole columns out of shared
+ * memory. What lies 128 bytes apart there would be in one bank: vectors trade places with their
+ * neighbours.
+ */
+enum { SMALL_THREADS = 256, SMALL_BYTES = 16384 };
+
+GPURED__DEV int small_place(int byte) { return byte ^ (byte >> 3 & 0x70); }
+
+/* A column, as it lies in shared memory. */
+template <int A, int D>
+struct small_column {
+  typedef typename acc<A>::T T;
+  const char *stage;
+  int at, row; /* bytes: of its first element, from one to the next */
+  int how;
+
+  __device__ __forceinline__ T operator()(int i) const {
+    T x;
+    widen<D>(*(const typename stored<D>::S *)(stage + small_place(at + i * row)), &x);
+    if (how == GPURED__NONZERO || how == GPURED__ABS) adjust(&x, how);
+    return x;
+  }
+};
+
+/* The fold of at most a block of values f(0), f(1), ...: a thread has all lanes that there are. */
+template <int K, class T, int LANES, class F>
+GPURED__DEV T fold_lanes(int n, const F &f) {
+  T a[LANES];
+#pragma unroll
+  for (int l = 0; l < LANES; ++l) {
+    set_neutral<K>(&a[l]);
+    if (l < n) a[l] = first<K>(f(l));
+  }
+  if (LANES == GPURED__LANES)
+#pragma unroll 1
+    for (int i = LANES; i < n; i += LANES)
+#pragma unroll
+      for (int l = 0; l < LANES; ++l)
+        if (i + l < n) a[l] = step<K>(a[l], f(i + l));
+  halves<K, T, LANES / 2>::fold(a);
+  return a[0];
+}
+template <int K, class T, class F>
+GPURED__DEV T fold_small(int n, const F &f) {
+  if (n <= GPURED__LANES / 4) return fold_lanes<K, T, GPURED__LANES / 4>(n, f);
+  if (n <= GPURED__LANES / 2) return fold_lanes<K, T, GPURED__LANES / 2>(n, f);
+  return fold_lanes<K, T, GPURED__LANES>(n, f);
+}
+
+template <int A, int K>
+struct small {
+  typedef typename acc<A>::T T;
+  template <class C>
+  GPURED__DEV T node(const job &j, const C &x, int n) {
+    return fold_small<K, T>(n, [&](int i) { return prepared<K>(x(i), j); });
+  }
+};
+template <int A>
+struct small<A, K_ARG> {
+  typedef typename acc<A>::T T;
+  template <class C>
+  GPURED__DEV arg_node<T> node(const job &j, const C &x, int n) {
+    T v = prepared<K_ARG>(x(0), j);
+    int at = 0;
+#pragma unroll 4
+    for (int i = 1; i < n; ++i) keep_best(prepared<K_ARG>(x(i), j), i, &v, &at);
+    const arg_node<T> best = {v, at};
+    return best;
+  }
+};
+template <int A>
+struct small<A, K_LSE> {
+  typedef typename acc<A>::T T;
+  template <class C>
+  GPURED__DEV pair_node<T> node(const job &, const C &x, int n) {
+    pair_node<T> y = {fold_small<K_MAX, T>(n, x), 1};
+    if (is_finite(y.m))
+      y.s = fold_small<K_ADD, T>(n, [&](int i) { return exponential(sub(x(i), y.m)); });
+    return y;
+  }
+};
+template <int A>
+struct small<A, K_MOMENTS> {
+  typedef typename acc<A>::T T;
+  template <class C>
+  GPURED__DEV moments_node<T> node(const job &, const C &x, int n) {
+    moments_node<T> y;
+    y.n = n;
+    y.mean = quotient(fold_small<K_ADD, T>(n, x), (T)n);
+    y.m2 = fold_small<K_SQUARE, T>(n, [&](int i) { return sub(x(i), y.mean); });
+    return y;
+  }
+};
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(SMALL_THREADS)
+    reduce_small(const job j, const item_cells s) {
+  __shared__ __align__(16) char stage[SMALL_BYTES + 128];
+  enum { SIZE = stored<D>::SIZE };
+  const int t = (int)threadIdx.x, n = (int)j.n, unit = n * s.width * SIZE;
+  const int64_t item = (int64_t)blockIdx.x * s.beside, left = s.items - item;
+  const int items = left < s.beside ? (int)left : s.beside;
+  const char *from = j.in + item * unit, *base = border_before(from);
+  const int before = (int)(from - base), vectors = (before + items * unit + 15) / 16;
+  for (int v = t; v < vectors; v += SMALL_THREADS)
+    copy_before(stage + small_place(16 * v), base + 16 * v, j.end);
+  copies_wait();
+  __syncthreads();
+  for (int o = t; o < items * s.width; o += SMALL_THREADS) {
+    const int own = (int)__umulhi((unsigned)o, s.width_recip), column = o - own * s.width;
+    const small_column<A, D> x = {stage, before + own * unit + column * SIZE, s.width * SIZE,
+                                  j.how};
+    const int64_t sequence = item * s.width + o;
+    char *to = s.flat ? j.out + (sequence << log2_size_of(j.out_dtype)) : place(j, sequence);
+    store_at<K>(j, to, small<A, K>::node(j, x, n));
   }
 }
 
@@ -7193,36 +7348,6 @@ GPURED__DEV void set_element(uint4 *q, int i, uint64_t bits) {
   *q = make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* `count` elements of 16 bytes to where an element of SIZE bytes may begin. */
-template <int SIZE>
-GPURED__DEV void store_loose(char *to, const uint4 &q, int count) {
-  const uint32_t word[4] = {q.x, q.y, q.z, q.w};
-  if (count == 16 / SIZE && (uintptr_t)to % 16 == 0) {
-    *(uint4 *)to = q;
-  } else if (count == 16 / SIZE && (uintptr_t)to % 8 == 0) {
-    ((uint2 *)to)[0] = make_uint2(q.x, q.y);
-    ((uint2 *)to)[1] = make_uint2(q.z, q.w);
-  } else if (SIZE < 8 && count == 16 / SIZE && (uintptr_t)to % 4 == 0) {
-    *(uint32_t *)to = q.x;
-    *(uint2 *)(to + 4) = make_uint2(q.y, q.z);
-    *(uint32_t *)(to + 12) = q.w;
-  } else if (SIZE == 2 && count == 16 / SIZE) {
-    *(uint16_t *)to = (uint16_t)q.x;
-#pragma unroll
-    for (int i = 0; i < 3; ++i)
-      *(uint32_t *)(to + 2 + 4 * i) = __funnelshift_r(word[i], word[i + 1], 16);
-    *(uint16_t *)(to + 14) = (uint16_t)(q.w >> 16);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 16 / SIZE; ++i) {
-      if (i >= count) break;
-      if (SIZE == 8) ((uint2 *)to)[i] = make_uint2(word[2 * i % 4], word[(2 * i + 1) % 4]);
-      if (SIZE == 4) ((uint32_t *)to)[i] = word[i % 4];
-      if (SIZE == 2) ((uint16_t *)to)[i] = (uint16_t)(word[i / 2] >> i % 2 * 16);
-    }
-  }
-}
-
 /* A column, scanned: what its elements become. */
 template <int A, int K, int D, int ROWS>
 GPURED__DEV void scan_column(const line_scan &a, uint4 (&raw)[ROWS], int i) {
@@ -7250,7 +7375,8 @@ GPURED__DEV void scan_column(const line_scan &a, uint4 (&raw)[ROWS], int i) {
 }
 
 template <int A, int K, int D, bool LOOSE, int ROWS>
-GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int count) {
+GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int count,
+                            bool stores) {
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
   const short_rows<SIZE, LOOSE, true, true> rows(a.j, a.in_stride * SIZE, from, count);
   uint4 raw[ROWS];
@@ -7260,7 +7386,7 @@ GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int 
 #pragma unroll
   for (int l = 0; l < ROWS; ++l) {
     char *at = to + l * a.out_stride * SIZE;
-    if (l >= rows.n) continue;
+    if (l >= rows.n || !stores) continue;
     if (LOOSE)
       store_loose<SIZE>(at, raw[l], count);
     else
@@ -7271,17 +7397,19 @@ GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int 
 template <int A, int K, int D, bool LOOSE>
 static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const line_scan a) {
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
-  const int64_t strip = (int64_t)blockIdx.x * SHORT_THREADS + threadIdx.x;
+  const int own = 32 - short_rows<SIZE, LOOSE, true, true>::SHARED, t = (int)threadIdx.x % 32;
+  const int64_t warp = (int64_t)blockIdx.x * (SHORT_THREADS / 32) + threadIdx.x / 32;
+  const int64_t strip = min(warp * own + t, a.tiles - 1);
   const int64_t outer = gpured__quotient(strip, a.strips), width = a.j.kept[a.j.kept_count - 1].n;
   const int64_t col = (strip - outer * a.strips) * V, left = width - col;
-  if (strip >= a.tiles) return;
   const char *from = a.j.in + (line_place(a, outer * width, GPURED__IN) + col) * SIZE;
   char *to = a.j.out + (line_place(a, outer * width, GPURED__OUT) + col) * SIZE;
   const int count = LOOSE && left < V ? (int)left : V;
+  const bool stores = t < own && warp * own + t < a.tiles && left > 0;
   if (a.j.n <= COLS_FEW / 2)
-    scan_strip<A, K, D, LOOSE, COLS_FEW / 2>(a, from, to, count);
+    scan_strip<A, K, D, LOOSE, COLS_FEW / 2>(a, from, to, count, stores);
   else
-    scan_strip<A, K, D, LOOSE, COLS_FEW>(a, from, to, count);
+    scan_strip<A, K, D, LOOSE, COLS_FEW>(a, from, to, count, stores);
 }
 
 /* ============================================================================================== */
@@ -7305,7 +7433,8 @@ enum {
   READ_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
-  READ_ITEMS
+  READ_ITEMS,
+  READ_SMALL
 };
 enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
 enum {
@@ -8025,16 +8154,20 @@ static int64_t put_columns_last(reduction *r) {
   return 0;
 }
 
-/* Are the results of V neighbouring columns whole vectors, of a type that packed_bits() has? */
-static int can_pack(const reduction *r, int v) {
+/* Are the results of V neighbouring columns whole vectors, of a type that packed_bits() has? loose:
+ * which need not begin at borders of 16 bytes, if some of them lie side by side, for neighbours that
+ * begin differently are stored one after the other. */
+static int can_pack(const reduction *r, int v, int loose, int64_t strips) {
   const int32_t d = r->j.out_dtype;
   const int64_t size = (int64_t)gpured__dtype_size(d);
   int i;
   if (gpured__is_float(d) != (r->acc != GPURED__U64 && r->kind != K_ARG)) return 0;
   if (r->acc == GPURED__F64 && r->kind != K_ARG && d != GPURED_F64) return 0;
   if (r->acc == GPURED__F32 && d == GPURED_F64) return 0;
-  if (v * size % 16 || (uintptr_t)r->j.out % 16) return 0;
+  if (v * size % 16) return 0;
   if (r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] != 1) return 0;
+  if (loose && strips * size >= 32) return 1;
+  if ((uintptr_t)r->j.out % 16) return 0;
   for (i = 0; i < r->j.kept_count - 1; ++i)
     if (r->j.kept[i].stride[GPURED__OUT] * size % 16) return 0;
   return 1;
@@ -8046,7 +8179,8 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   const int how = few     ? loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS
                   : loose ? READ_LOOSE_SHORT_COLS
                           : READ_SHORT_COLS;
-  const int64_t strips = r->j.outputs / width * gpured__ceil_div(width, v);
+  const int shared = few && loose && size >= 4; /* as short_rows says */
+  const int64_t strips = r->j.outputs / width * (gpured__ceil_div(width, v) + shared);
   if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
   if (r->j.n > COLS_SHORT && width * size < SHORT_NARROW) return 0;
   while (r->c.share_log2 < log2_up(gpured__ceil_div(r->j.n, GPURED__LANES)) &&
@@ -8056,11 +8190,12 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   r->how = how;
   r->c.width = width;
   r->c.tiles = strips;
-  r->c.packed = can_pack(r, v);
+  r->c.packed = can_pack(r, v, loose, gpured__ceil_div(width, v));
   r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
                   (int64_t)gpured__dtype_size(r->j.out_dtype);
   r->threads = SHORT_THREADS;
-  r->blocks = gpured__ceil_div(r->c.tiles << r->c.share_log2, SHORT_THREADS);
+  r->blocks = gpured__ceil_div(gpured__ceil_div(strips, (32 >> r->c.share_log2) - shared),
+                               SHORT_THREADS / 32);
   if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
   r->shared = 0;
   return 1;
@@ -8161,6 +8296,44 @@ static void set_column_rows(reduction *r, int size) {
 
 /* Few columns of each of many items: faster than strips, which would be narrow, except where
  * those keep to borders and much is computed. */
+/* Where small items are faster than strips of columns, which lose threads at the end of a row and
+ * begin with little to do (measured on an H100, f32, bf16 and i8, sums, extrema, indices, moments,
+ * logsumexp of 2 to 256 rows of 2 to 100 columns). */
+static int suits_small(const machine *m, const reduction *r, int64_t width, int size) {
+  const int64_t bytes = width * size, n = r->j.n;
+  const int loose = bytes % 16 || (uintptr_t)r->j.in % 16;
+  if (n <= COLS_FEW) return bytes <= 512 && (loose || size == 1);
+  if (n <= GPURED__LANES) return bytes <= (size == 1 ? 256 : 512);
+  if (n > GPURED__BLOCK || r->j.outputs < (int64_t)m->processors * SMALL_THREADS) return 0;
+  if (size == 1) return n <= GPURED__BLOCK / 2 && bytes <= 16;
+  if (n <= COLS_SHORT) return bytes <= 256;
+  return (r->kind == K_MAX || r->kind == K_ARG) && bytes <= 64;
+}
+
+static int choose_small(const machine *m, reduction *r, int64_t width, int size) {
+  const gpured__axis *outer = &r->j.kept[0];
+  const int64_t unit = r->j.n * width * size;
+  item_cells *s = &r->s;
+  if (r->j.kept_count != 2 || !suits_small(m, r, width, size)) return 0;
+  if (unit > SMALL_BYTES / 2 || r->j.line[0].stride[GPURED__IN] != width) return 0;
+  if (outer->stride[GPURED__IN] != r->j.n * width || !reading_kernel(r, READ_SMALL)) return 0;
+  s->items = outer->n;
+  s->width = (int)width;
+  s->width_recip = recip_of(width);
+  s->flat = r->j.kept[1].stride[GPURED__OUT] == 1 && outer->stride[GPURED__OUT] == width;
+  s->beside = (int)(SMALL_BYTES / unit);
+  while (s->beside > 1 && s->beside * width > SMALL_THREADS &&
+         gpured__ceil_div(s->items, s->beside) < (int64_t)m->processors * 4)
+    s->beside /= 2;
+  r->threads = SMALL_THREADS;
+  r->shared = 0;
+  r->blocks = gpured__ceil_div(s->items, s->beside);
+  if (r->blocks > INT32_MAX) return 0;
+  r->route = ROUTE_READ;
+  r->how = READ_SMALL;
+  return 1;
+}
+
 static int choose_items(const machine *m, reduction *r, int64_t width, int size) {
   const size_t node = r->kind == K_ARG ? 16 : r->acc == GPURED__F32 ? 4 : 8;
   const int turns =
@@ -8201,9 +8374,10 @@ static int choose_cols(const machine *m, reduction *r) {
   set_column_rows(r, size);
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (c->inner && (lost || c->outer_bytes % 16)) return 0;
+  c->width = width;
+  if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
   if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
-  c->width = width;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
@@ -8318,7 +8492,7 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
   if (r->route == ROUTE_EMPTY) return run_empty(m, p, r);
   arguments[0] = &r->j;
   arguments[1] = r->how < READ_COLS     ? (void *)&r->r
-                 : r->how == READ_ITEMS ? (void *)&r->s
+                 : r->how >= READ_ITEMS ? (void *)&r->s
                                         : (void *)&r->c;
   kernel = r->route != ROUTE_READ ? gpured__any_kernel(r->acc, r->kind, r->route)
                                   : reading_kernel(r, r->how);
@@ -8548,7 +8722,7 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
   const int last = a->j.kept_count - 1;
   int loose = width % v || (uintptr_t)a->j.in % 16 || (uintptr_t)a->j.out % 16 ||
               a->in_stride * size % 16 || a->out_stride * size % 16;
-  int i;
+  int shared, i;
   if (p->n > COLS_FEW || width * size < PIECE_SHORT || p->in_dtype != p->out_dtype) return 0;
   if (a->j.kept[last].stride[GPURED__OUT] != 1) return 0;
   for (i = 0; i < last; ++i)
@@ -8556,10 +8730,11 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
       loose = 1;
   if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
   s->kernel = gpured__few_kernel(p->acc, kind, p->in_dtype, loose);
-  a->strips = gpured__ceil_div(width, v);
+  shared = loose && size >= 4; /* as short_rows says */
+  a->strips = gpured__ceil_div(width, v) + shared;
   a->tiles = p->outputs / width * a->strips;
   s->threads = SHORT_THREADS;
-  s->blocks = gpured__ceil_div(a->tiles, SHORT_THREADS);
+  s->blocks = gpured__ceil_div(gpured__ceil_div(a->tiles, 32 - shared), SHORT_THREADS / 32);
   return s->kernel != NULL;
 }
 
@@ -14617,6 +14792,7 @@ static const void *folding_kernel(int how, int k) {
   case K:                                                              \
     if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
     if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
+    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>; \
     return cols_kernel<A, D, K>(how);
   switch (k) {
     GPURED__CASE(K_ADD)
@@ -14637,6 +14813,8 @@ static const void *strips_kernel(bool turned) {
 
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
+  if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
+  if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
   if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
   if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
   if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
@@ -14653,6 +14831,8 @@ static const void *float_kernel(int how, int k) {
 /* Tests for zero. */
 template <int D>
 static const void *truth_kernel(int how, int k) {
+  if (how == READ_SMALL && k == K_ADD) return (const void *)reduce_small<GPURED__U64, D, K_ADD>;
+  if (how == READ_SMALL && k == K_MAX) return (const void *)reduce_small<GPURED__U64, D, K_MAX>;
   if (k == K_ADD)
     return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_ADD>(how)
                            : cols_kernel<GPURED__U64, D, K_ADD>(how);

@@ -379,6 +379,35 @@ static void test_device_small_items(gpured_backend backend) {
       }
 }
 
+/* Items end to end that go through shared memory as they lie: every length that a thread's lanes
+ * tell apart, widths on both sides of 16 bytes, the last block of threads with few items, from any
+ * element on; longer ones where there are enough of them. */
+static void test_device_tiny_items(gpured_backend backend) {
+  static const int64_t lengths[] = {2, 3, 4, 5, 8, 9, 12, 16}, columns[] = {2, 3, 4, 7, 16, 25, 63};
+  static const int64_t longer[] = {17, 33, 64, 65, 128, 129, 256}, narrow[] = {2, 3, 8, 9};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE, OR_TIES};
+  int i, j, k, d, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+          const int64_t shape[3] = {t % 2 ? 300 : 7, lengths[i], columns[j]};
+          if (t % 3 != 0) continue;
+          reduce_shape_there(kinds[t / 3 % 4], LAYOUT_C, all_ops[k], all_dtypes[d], 3, shape, 2,
+                             t / 3 % 5 * (t % 7));
+        }
+  for (i = 0; i < COUNT(longer); ++i)
+    for (j = 0; j < COUNT(narrow); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+          const int64_t shape[3] = {40001 / narrow[j], longer[i], narrow[j]};
+          if (t % 23 != 0) continue;
+          reduce_shape_there(kinds[t / 23 % 4], LAYOUT_C, all_ops[k], all_dtypes[d], 3, shape, 2,
+                             t / 23 % 3);
+        }
+}
+
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
 static void test_device_means(gpured_backend backend) {
   static const int64_t shapes[][2] = {
@@ -1164,6 +1193,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
                                 {"device_items", test_device_items, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
+                                {"device_tiny_items", test_device_tiny_items, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_scan_few", test_device_scan_few, T_CUDA},
