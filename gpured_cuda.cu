@@ -1099,12 +1099,13 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_alone(const job j) 
  * read neighbours. A block of threads has as many items as it has room for, and several times as
  * many at once, whose lanes meet in shared memory together. For sequences of up to 1024 elements.
  */
-enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES };
+enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES, ITEM_UNITS_MOST = 7 };
 struct item_cells {
   int64_t items, step, row; /* strides in elements: of items, of what a sequence goes along */
   int width, beside;        /* columns; items that a block of threads has at a time */
   unsigned width_recip;     /* small ones: 2^32 / width, rounded up, */
   int flat;                 /* and whether results lie end to end, too */
+  int nodes_at;             /* units of long columns: where their nodes are in shared memory */
 };
 
 /* Items of a thread at once. */
@@ -1131,9 +1132,10 @@ GPURED__DEV T element(const item_reader<D> &r, int64_t i) {
 /* Where a thread is in a block of threads: items from `from` on, those of turn u `beside` later. */
 struct item_place {
   int own, lane, column, cells; /* own: its item; lane: 16 where it has none */
-  int64_t from;
+  int64_t from, items;          /* those that exist */
 
   __device__ __forceinline__ void locate(const item_cells &s) {
+    items = s.items;
     cells = GPURED__LANES * s.width;
     own = (int)threadIdx.x / cells;
     column = (int)threadIdx.x % cells % s.width;
@@ -1146,7 +1148,7 @@ struct item_place {
     item_reader<D> r;
     r.j = &j;
     r.base = (const typename stored<D>::S *)j.in + column;
-    if (lane < GPURED__LANES && item < s.items) r.base += item * s.step;
+    if (lane < GPURED__LANES && item < items) r.base += item * s.step;
     r.stride = s.row;
     return r;
   }
@@ -1274,56 +1276,121 @@ struct item_unit<A, D, K_ARG> {
   }
 };
 
+/* What needs a column twice: nodes of items of n elements, put(turn, item, column, node). */
+template <int A, int D, int K>
+struct item_nodes;
 template <int A, int D>
-struct item_unit<A, D, K_LSE> {
+struct item_nodes<A, D, K_LSE> {
   typedef typename acc<A>::T T;
   enum { U = item_turns<A>::N };
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+  template <class F>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, int n, char *memory,
+                       const F &put) {
     item_reader<D> r[U];
     T m[U], y[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
-    item_lane<K_MAX>([&](int u, int e) { return element<T>(r[u], e); }, (int)j.n, p.lane, m);
+    item_lane<K_MAX>([&](int u, int e) { return element<T>(r[u], e); }, n, p.lane, m);
     item_share<K_MAX>(s, p, memory, m);
     item_lane<K_ADD>(
         [&](int u, int e) {
           return exponential(sub(element<T>(r[u], e), is_finite(m[u]) ? m[u] : (T)0));
         },
-        (int)j.n, p.lane, y);
+        n, p.lane, y);
     const T *all = (const T *)memory + U * blockDim.x;
     item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
       pair_node<T> node;
       node.m = all[(u * s.beside + own) * s.width + column];
-      node.s = x;
-      item_store<K_LSE>(j, s, p, u, own, column, node);
+      node.s = is_finite(node.m) ? x : (T)1;
+      put(u, own, column, node);
     });
   }
 };
-
 template <int A, int D>
-struct item_unit<A, D, K_MOMENTS> {
+struct item_nodes<A, D, K_MOMENTS> {
   typedef typename acc<A>::T T;
   enum { U = item_turns<A>::N };
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+  template <class F>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, int n, char *memory,
+                       const F &put) {
     item_reader<D> r[U];
     T mean[U], y[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
-    item_lane<K_ADD>([&](int u, int e) { return element<T>(r[u], e); }, (int)j.n, p.lane, mean);
+    item_lane<K_ADD>([&](int u, int e) { return element<T>(r[u], e); }, n, p.lane, mean);
     item_share<K_ADD>(s, p, memory, mean);
 #pragma unroll
-    for (int u = 0; u < U; ++u) mean[u] = quotient(mean[u], (T)j.n);
-    item_lane<K_SQUARE>([&](int u, int e) { return sub(element<T>(r[u], e), mean[u]); }, (int)j.n,
-                        p.lane, y);
+    for (int u = 0; u < U; ++u) mean[u] = quotient(mean[u], (T)n);
+    item_lane<K_SQUARE>([&](int u, int e) { return sub(element<T>(r[u], e), mean[u]); }, n, p.lane,
+                        y);
+    const T *all = (const T *)memory + U * blockDim.x;
     item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
       moments_node<T> node;
-      node.n = j.n;
-      node.mean = 0; /* not looked at any more */
+      node.n = n;
+      node.mean = quotient(all[(u * s.beside + own) * s.width + column], (T)n);
       node.m2 = x;
-      item_store<K_MOMENTS>(j, s, p, u, own, column, node);
+      put(u, own, column, node);
     });
   }
 };
+
+template <int A, int D, int K>
+struct item_unit_twice {
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
+    item_nodes<A, D, K>::run(j, s, p, (int)j.n, memory,
+                             [&](int u, int own, int column, const typename kind<A, K>::N &x) {
+                               item_store<K>(j, s, p, u, own, column, x);
+                             });
+  }
+};
+template <int A, int D>
+struct item_unit<A, D, K_LSE> : item_unit_twice<A, D, K_LSE> {};
+template <int A, int D>
+struct item_unit<A, D, K_MOMENTS> : item_unit_twice<A, D, K_MOMENTS> {};
+
+/*
+ * Few long columns: their units of 1024 rows are items. A block of threads has as many at a time
+ * as make a segment, a power of two, and joins their nodes in the tree; the last one of a column
+ * may be shorter, and comes by itself.
+ */
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(ITEM_THREADS, 2)
+    reduce_item_units(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
+  typedef typename kind<A, K>::N N;
+  extern __shared__ __align__(16) char item_memory[];
+  const int units = (int)item_turns<A>::N * s.beside, rest = (int)(j.n % GPURED__WIDE_BLOCK);
+  const int64_t from = (int64_t)blockIdx.x * units, last = j.n / GPURED__WIDE_BLOCK;
+  N *nodes = (N *)(item_memory + s.nodes_at);
+  item_place p;
+  p.locate(s);
+  for (int i = (int)threadIdx.x; i < units * s.width; i += (int)blockDim.x)
+    set_neutral<K>(&nodes[i]);
+  p.from = from;
+  p.items = last;
+  if (from < last)
+    item_nodes<A, D, K>::run(j, s, p, (int)GPURED__WIDE_BLOCK, item_memory,
+                             [&](int u, int own, int column, const N &x) {
+                               const int unit = u * s.beside + own;
+                               if (from + unit < last) nodes[unit * s.width + column] = x;
+                             });
+  p.from = last;
+  p.items = last + 1;
+  if (rest && last < from + units && from <= last)
+    item_nodes<A, D, K>::run(j, s, p, rest, item_memory,
+                             [&](int u, int own, int column, const N &x) {
+                               if (u + own == 0) nodes[(last - from) * s.width + column] = x;
+                             });
+  for (int d = 1; d < units; d *= 2) {
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < units / (2 * d) * s.width; i += (int)blockDim.x) {
+      N *a = nodes + i / s.width * 2 * d * s.width + i % s.width;
+      *a = combined<K>(*a, a[d * s.width]);
+    }
+  }
+  __syncthreads();
+  if ((int)threadIdx.x < s.width)
+    ((N *)j.partial)[(int64_t)blockIdx.x * s.width + threadIdx.x] = nodes[threadIdx.x];
+}
 
 template <int A, int D, int K>
 static __global__ void __launch_bounds__(ITEM_THREADS, 2)
@@ -7434,7 +7501,8 @@ enum {
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
   READ_ITEMS,
-  READ_SMALL
+  READ_SMALL,
+  READ_ITEM_UNITS
 };
 enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
 enum {
@@ -8155,7 +8223,7 @@ static int64_t put_columns_last(reduction *r) {
 }
 
 /* Are the results of V neighbouring columns whole vectors, of a type that packed_bits() has? loose:
- * which need not begin at borders of 16 bytes, if some of them lie side by side, for neighbours that
+ * which need not begin at borders of 16 bytes, if some of them lie side by side: neighbours that
  * begin differently are stored one after the other. */
 static int can_pack(const reduction *r, int v, int loose, int64_t strips) {
   const int32_t d = r->j.out_dtype;
@@ -8358,14 +8426,43 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
   return 1;
 }
 
+/* Long columns, few and side by side, of what needs them twice: enough units of 1024 rows to fill
+ * half of the multiprocessors. */
+static int choose_item_units(const machine *m, reduction *r, int64_t width, int size) {
+  const int turns =
+      r->acc == GPURED__F32 ? (int)item_turns<GPURED__F32>::N : (int)item_turns<GPURED__F64>::N;
+  const int64_t units = gpured__ceil_div(r->j.n, GPURED__WIDE_BLOCK);
+  const size_t number = r->acc == GPURED__F32 ? 4 : 8;
+  item_cells *s = &r->s;
+  int64_t segments;
+  if (r->j.kept_count != 1 || r->j.line_count != 1 || width > ITEM_UNITS_MOST) return 0;
+  if (width * size >= 32) return 0;
+  s->beside = 1;
+  while (s->beside * 2 * GPURED__LANES * width <= ITEM_THREADS) s->beside *= 2;
+  segments = gpured__ceil_div(units, turns * s->beside);
+  if (segments < m->processors / 2 || segments > FINISH_MOST) return 0;
+  if (!reading_kernel(r, READ_ITEM_UNITS)) return 0;
+  s->row = r->j.line[0].stride[GPURED__IN];
+  s->step = s->row * GPURED__WIDE_BLOCK;
+  s->width = (int)width;
+  r->threads = (int)(s->beside * GPURED__LANES * width + 31) / 32 * 32;
+  s->nodes_at = (turns * (r->threads + s->beside * s->width) * (int)number + 15) / 16 * 16;
+  r->shared = (size_t)s->nodes_at + (size_t)(turns * s->beside * s->width) * node_bytes(r);
+  r->j.segments = segments;
+  r->j.beside = 1;
+  r->blocks = segments;
+  r->route = ROUTE_READ;
+  r->how = READ_ITEM_UNITS;
+  return 1;
+}
+
 static int choose_cols(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype), v = 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
   cols *c = &r->c;
   const size_t ring = COLS_RING_BYTES;
   const int few = r->j.outputs * r->j.n <= COLS_AT_ONCE / size;
-  const int64_t enough = few ? m->processors / 2 : (int64_t)m->processors * 8;
-  int64_t segments;
+  int64_t segments, enough;
   size_t nodes;
   int lost; /* columns of a tile, where rows are turned */
   if (width == 0 || r->j.line_count > 2) return 0;
@@ -8380,6 +8477,7 @@ static int choose_cols(const machine *m, reduction *r) {
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
+  if (r->kind > K_ARG && choose_item_units(m, r, width, size)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->narrow =
@@ -8394,6 +8492,9 @@ static int choose_cols(const machine *m, reduction *r) {
   }
   c->tiles = gpured__ceil_div(width, c->columns);
   if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
+  enough = !few        ? (int64_t)m->processors * 8
+           : c->narrow ? (int64_t)m->processors * 4
+                       : m->processors / 2;
   c->blocks_log2 = COLS_MOST_LOG2;
   while (c->blocks_log2 > 0 &&
          r->j.outputs / width * c->tiles *
@@ -14815,6 +14916,9 @@ template <int A, int D>
 static const void *float_kernel(int how, int k) {
   if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
   if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
+  if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
+  if (how == READ_ITEM_UNITS && k == K_MOMENTS)
+    return (const void *)reduce_item_units<A, D, K_MOMENTS>;
   if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
   if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
   if (how >= READ_COL_STRIPS && how < READ_ITEMS) {

@@ -408,6 +408,21 @@ static void test_device_tiny_items(gpured_backend backend) {
         }
 }
 
+/* Few long columns that are needed twice: units as items, the last of them whole, short, alone in its
+ * segment or not there. */
+static void test_device_tall(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{4325377, 2}, {2300001, 3}, {1081344, 7}, {1098752, 5}};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16};
+  static const int ops[] = {GPURED_VAR, GPURED_LOGSUMEXP}, kinds[] = {OR_UNIFORM, OR_SPECIAL};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        reduce_data_there(kinds[(i + j + k) % 2], LAYOUT_C, ops[k], dtypes[j], shapes[i][0],
+                          shapes[i][1], 1, (i + j) % 3);
+}
+
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
 static void test_device_means(gpured_backend backend) {
   static const int64_t shapes[][2] = {
@@ -1194,6 +1209,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_items", test_device_items, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
                                 {"device_tiny_items", test_device_tiny_items, T_CUDA},
+                                {"device_tall", test_device_tall, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_scan_few", test_device_scan_few, T_CUDA},
