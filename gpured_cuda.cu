@@ -8427,12 +8427,10 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
 }
 
 /* Long columns, few and side by side, of what needs them twice: enough units of 1024 rows to fill
- * half of the multiprocessors. */
+ * a third of the multiprocessors. */
 static int choose_item_units(const machine *m, reduction *r, int64_t width, int size) {
-  const int turns =
-      r->acc == GPURED__F32 ? (int)item_turns<GPURED__F32>::N : (int)item_turns<GPURED__F64>::N;
+  const int turns = item_turns<GPURED__F32>::N;
   const int64_t units = gpured__ceil_div(r->j.n, GPURED__WIDE_BLOCK);
-  const size_t number = r->acc == GPURED__F32 ? 4 : 8;
   item_cells *s = &r->s;
   int64_t segments;
   if (r->j.kept_count != 1 || r->j.line_count != 1 || width > ITEM_UNITS_MOST) return 0;
@@ -8440,13 +8438,13 @@ static int choose_item_units(const machine *m, reduction *r, int64_t width, int 
   s->beside = 1;
   while (s->beside * 2 * GPURED__LANES * width <= ITEM_THREADS) s->beside *= 2;
   segments = gpured__ceil_div(units, turns * s->beside);
-  if (segments < m->processors / 2 || segments > FINISH_MOST) return 0;
+  if (segments < m->processors / 3 || segments > FINISH_MOST) return 0;
   if (!reading_kernel(r, READ_ITEM_UNITS)) return 0;
   s->row = r->j.line[0].stride[GPURED__IN];
   s->step = s->row * GPURED__WIDE_BLOCK;
   s->width = (int)width;
   r->threads = (int)(s->beside * GPURED__LANES * width + 31) / 32 * 32;
-  s->nodes_at = (turns * (r->threads + s->beside * s->width) * (int)number + 15) / 16 * 16;
+  s->nodes_at = (turns * (r->threads + s->beside * s->width) * (int)sizeof(float) + 15) / 16 * 16;
   r->shared = (size_t)s->nodes_at + (size_t)(turns * s->beside * s->width) * node_bytes(r);
   r->j.segments = segments;
   r->j.beside = 1;
@@ -8461,7 +8459,8 @@ static int choose_cols(const machine *m, reduction *r) {
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
   cols *c = &r->c;
   const size_t ring = COLS_RING_BYTES;
-  const int few = r->j.outputs * r->j.n <= COLS_AT_ONCE / size;
+  const int64_t elements = r->j.outputs * r->j.n, processors = m->processors;
+  const int few = elements <= COLS_AT_ONCE / size;
   int64_t segments, enough;
   size_t nodes;
   int lost; /* columns of a tile, where rows are turned */
@@ -8492,9 +8491,10 @@ static int choose_cols(const machine *m, reduction *r) {
   }
   c->tiles = gpured__ceil_div(width, c->columns);
   if (c->deep_log2 > log2_up(blocks)) c->deep_log2 = log2_up(blocks);
-  enough = !few        ? (int64_t)m->processors * 8
-           : c->narrow ? (int64_t)m->processors * 4
-                       : m->processors / 2;
+  enough = !few                                 ? processors * 8
+           : !c->narrow                         ? processors / 2
+           : elements > COLS_AT_ONCE / 4 / size ? processors * 4
+                                                : processors * 3 / 2;
   c->blocks_log2 = COLS_MOST_LOG2;
   while (c->blocks_log2 > 0 &&
          r->j.outputs / width * c->tiles *
@@ -14916,9 +14916,11 @@ template <int A, int D>
 static const void *float_kernel(int how, int k) {
   if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
   if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
-  if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
-  if (how == READ_ITEM_UNITS && k == K_MOMENTS)
-    return (const void *)reduce_item_units<A, D, K_MOMENTS>;
+  if constexpr (A == GPURED__F32) { /* f64 is faster as columns */
+    if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
+    if (how == READ_ITEM_UNITS && k == K_MOMENTS)
+      return (const void *)reduce_item_units<A, D, K_MOMENTS>;
+  }
   if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
   if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
   if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
