@@ -7,8 +7,8 @@
  * Compile this file with nvcc beside gpured.h, and the file that holds the implementation with
  * -DGPURED_CUDA; the program links with a C compiler and cudart. Sections mirror gpured.h: scalars,
  * operations, kernels of reduce, kernels of scan, then what the host does for both; GEMM-reduce
- * with its own host side; tensors of the host, and the table. The rules (planning, constants,
- * classes, neutral results) are gpured.h's own, included below.
+ * with its own host side; tensors of the host, the table, and the tables of kernels. The rules
+ * (planning, constants, classes, neutral results) are gpured.h's own, included below.
  *
  * HOW THE BITS STAY THE SAME
  *   docs/ORDER.md says which additions are done; who does them is free. A lane of a block is summed
