@@ -1099,7 +1099,8 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_alone(const job j) 
  * read neighbours. A block of threads has as many items as it has room for, and several times as
  * many at once, whose lanes meet in shared memory together. For sequences of up to 1024 elements.
  */
-enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES, ITEM_UNITS_MOST = 7 };
+enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES };
+enum { ITEM_UNITS_MOST = 7 }; /* long columns; more are faster by section 7 */
 struct item_cells {
   int64_t items, step, row; /* strides in elements: of items, of what a sequence goes along */
   int width, beside;        /* columns; items that a block of threads has at a time */
@@ -8428,13 +8429,12 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
 
 /* Long columns, few and side by side, of what needs them twice: enough units of 1024 rows to fill
  * a third of the multiprocessors. */
-static int choose_item_units(const machine *m, reduction *r, int64_t width, int size) {
+static int choose_item_units(const machine *m, reduction *r, int64_t width) {
   const int turns = item_turns<GPURED__F32>::N;
   const int64_t units = gpured__ceil_div(r->j.n, GPURED__WIDE_BLOCK);
   item_cells *s = &r->s;
   int64_t segments;
   if (r->j.kept_count != 1 || r->j.line_count != 1 || width > ITEM_UNITS_MOST) return 0;
-  if (width * size >= 32) return 0;
   s->beside = 1;
   while (s->beside * 2 * GPURED__LANES * width <= ITEM_THREADS) s->beside *= 2;
   segments = gpured__ceil_div(units, turns * s->beside);
@@ -8476,7 +8476,7 @@ static int choose_cols(const machine *m, reduction *r) {
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
-  if (r->kind > K_ARG && choose_item_units(m, r, width, size)) return 1;
+  if (r->kind > K_ARG && choose_item_units(m, r, width)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->narrow =
