@@ -3699,10 +3699,16 @@ struct column_ring {
   }
   __device__ __forceinline__ void ask() {
     const int64_t step = c->stride;
-    if (c->inner) {
+    if (c->inner && !end) {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k) {
         copy_if<16>(k < left, slot(k), next);
+        to_next_row(*c, &next, &along);
+      }
+    } else if (c->inner) {
+#pragma unroll
+      for (int k = 0; k < COLS_ROWS; ++k) {
+        if (k < left) copy_before(slot(k), next, end);
         to_next_row(*c, &next, &along);
       }
     } else {
@@ -4268,11 +4274,19 @@ struct unit_ring {
   __device__ __forceinline__ static line_turn turn(const cols &c, const char *from) {
     return line_turn(from, c.stride, 1 << c.across_log2);
   }
-  __device__ __forceinline__ void ask_two_axes(const cols &c, char *to, int rows,
+  __device__ __forceinline__ void ask_two_axes(const job &j, const cols &c, char *to, int rows,
                                                const line_turn &place) {
     if (half == 0) {
       next = ahead.from;
       along = ahead.along;
+    }
+    if (ahead.edge) {
+#pragma unroll 1
+      for (int k = 0; k < UNIT_HALF && k < rows; ++k) {
+        copy_before(to + k * (int)blockDim.x * 16 + place(k), next, j.end);
+        to_next_row(c, &next, &along);
+      }
+      return;
     }
 #pragma unroll
     for (int k = 0; k < UNIT_HALF; ++k) {
@@ -4286,7 +4300,7 @@ struct unit_ring {
     const int rows = ahead.rows - half * UNIT_HALF;
     const line_turn place = turn(c, ahead.from);
     if (c.inner)
-      ask_two_axes(c, to, rows, place);
+      ask_two_axes(j, c, to, rows, place);
     else if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
@@ -8469,7 +8483,7 @@ static int choose_cols(const machine *m, reduction *r) {
   memset(c, 0, sizeof *c);
   set_column_rows(r, size);
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
-  if (c->inner && (lost || c->outer_bytes % 16)) return 0;
+  if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
   c->width = width;
   if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
   if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
@@ -8479,8 +8493,8 @@ static int choose_cols(const machine *m, reduction *r) {
   if (r->kind > K_ARG && choose_item_units(m, r, width)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
-  c->narrow =
-      lost && c->row_bytes == width * size && GPURED__LANES * width + lost <= COLS_THREADS * v;
+  c->narrow = lost && !c->inner && c->row_bytes == width * size &&
+              GPURED__LANES * width + lost <= COLS_THREADS * v;
   c->across_log2 = log2_up(gpured__ceil_div((c->narrow ? GPURED__LANES : 1) * width + lost, v));
   c->deep_log2 = log2_of(COLS_THREADS) - c->across_log2;
   c->columns = (int)width;
