@@ -1092,318 +1092,6 @@ static __global__ void __launch_bounds__(ANY_THREADS) reduce_alone(const job j) 
   }
 }
 
-/* ---- Few columns of many items ---- */
-/*
- * Items whose columns lie side by side and are too few for a strip: the threads of an item are its
- * 16 lanes of each column, in the order of memory (a cell: lane, then column), so that neighbours
- * read neighbours. A block of threads has as many items as it has room for, and several times as
- * many at once, whose lanes meet in shared memory together. For sequences of up to 1024 elements.
- */
-enum { ITEM_THREADS = 512, ITEM_MOST = ITEM_THREADS / GPURED__LANES };
-enum { ITEM_UNITS_MOST = 7 }; /* long columns; more are faster by section 7 */
-struct item_cells {
-  int64_t items, step, row; /* strides in elements: of items, of what a sequence goes along */
-  int width, beside;        /* columns; items that a block of threads has at a time */
-  unsigned width_recip;     /* small ones: 2^32 / width, rounded up, */
-  int flat;                 /* and whether results lie end to end, too */
-  int nodes_at;             /* units of long columns: where their nodes are in shared memory */
-};
-
-/* Items of a thread at once. */
-template <int A>
-struct item_turns {
-  enum { N = A == GPURED__F32 ? 4 : 2 };
-};
-
-template <int D>
-struct item_reader {
-  const job *j;
-  const typename stored<D>::S *base;
-  int64_t stride;
-};
-
-template <class T, int D>
-GPURED__DEV T element(const item_reader<D> &r, int64_t i) {
-  T x;
-  widen<D>(r.base[i * r.stride], &x);
-  adjust(&x, r.j->how);
-  return x;
-}
-
-/* Where a thread is in a block of threads: items from `from` on, those of turn u `beside` later. */
-struct item_place {
-  int own, lane, column, cells; /* own: its item; lane: 16 where it has none */
-  int64_t from, items;          /* those that exist */
-
-  __device__ __forceinline__ void locate(const item_cells &s) {
-    items = s.items;
-    cells = GPURED__LANES * s.width;
-    own = (int)threadIdx.x / cells;
-    column = (int)threadIdx.x % cells % s.width;
-    lane = own < s.beside ? (int)threadIdx.x % cells / s.width : (int)GPURED__LANES;
-  }
-  template <int D>
-  __device__ __forceinline__ item_reader<D> reader(const job &j, const item_cells &s,
-                                                   int turn) const {
-    const int64_t item = from + turn * s.beside + own;
-    item_reader<D> r;
-    r.j = &j;
-    r.base = (const typename stored<D>::S *)j.in + column;
-    if (lane < GPURED__LANES && item < items) r.base += item * s.step;
-    r.stride = s.row;
-    return r;
-  }
-};
-
-/* Lane `lane` of sequences of at most 1024 elements, in blocks of 256 that meet in pairs. */
-template <int K, class T, int U, class F>
-GPURED__DEV void item_lane(const F &source, int n, int lane, T (&y)[U]) {
-  T part[U], pair[U];
-  for (int i = 0; i < n; i += GPURED__BLOCK) {
-    const int end = i + GPURED__BLOCK < n ? i + GPURED__BLOCK : n;
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      set_neutral<K>(&part[u]);
-      if (i + lane < end) part[u] = first<K>(source(u, i + lane));
-    }
-#pragma unroll 4
-    for (int e = i + lane + GPURED__LANES; e < end; e += GPURED__LANES)
-#pragma unroll
-      for (int u = 0; u < U; ++u) part[u] = step<K>(part[u], source(u, e));
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      if (i == 0) y[u] = part[u];
-      if (i == GPURED__BLOCK) y[u] = combined<K>(y[u], part[u]);
-      if (i == 2 * GPURED__BLOCK) pair[u] = part[u];
-      if (i == 3 * GPURED__BLOCK) pair[u] = combined<K>(pair[u], part[u]);
-    }
-  }
-#pragma unroll
-  for (int u = 0; u < U; ++u)
-    if (n > 2 * GPURED__BLOCK) y[u] = combined<K>(y[u], pair[u]);
-}
-
-/* Lanes meet: each thread joins those of a column of an item, as often as there are some left, and
- * gives the result away with its turn, its item and its column. */
-template <int K, class N, int U, class F>
-GPURED__DEV void item_meet(const item_cells &s, const item_place &p, char *memory, const N (&y)[U],
-                           const F &give) {
-  N *slot = (N *)memory, x[GPURED__LANES];
-  __syncthreads();
-#pragma unroll
-  for (int u = 0; u < U; ++u) slot[u * blockDim.x + threadIdx.x] = y[u];
-  __syncthreads();
-  for (int q = (int)threadIdx.x; q < U * s.beside * s.width; q += (int)blockDim.x) {
-    const int u = q / (s.beside * s.width), own = q / s.width - u * s.beside, column = q % s.width;
-    const N *from = slot + u * blockDim.x + own * p.cells + column;
-#pragma unroll
-    for (int l = 0; l < GPURED__LANES; ++l) x[l] = from[l * s.width];
-#pragma unroll
-    for (int h = GPURED__LANES / 2; h > 0; h /= 2)
-#pragma unroll
-      for (int l = 0; l < h; ++l) x[l] = combined<K>(x[l], x[l + h]);
-    give(u, own, column, x[0]);
-  }
-}
-
-/* The same, to all lanes. */
-template <int K, class T, int U>
-GPURED__DEV void item_share(const item_cells &s, const item_place &p, char *memory, T (&y)[U]) {
-  T *all = (T *)memory + U * blockDim.x;
-  item_meet<K>(s, p, memory, y, [&](int u, int own, int column, T x) {
-    all[(u * s.beside + own) * s.width + column] = x;
-  });
-  __syncthreads();
-#pragma unroll
-  for (int u = 0; u < U; ++u)
-    if (p.lane < GPURED__LANES) y[u] = all[(u * s.beside + p.own) * s.width + p.column];
-}
-
-/* The result of a column of an item. */
-template <int K, class N>
-GPURED__DEV void item_store(const job &j, const item_cells &s, const item_place &p, int turn,
-                            int own, int column, N x) {
-  const int64_t item = p.from + turn * s.beside + own;
-  if (item < s.items) store_result<K>(j, item * s.width + column, x);
-}
-
-/* All items that a block of threads has at once. */
-template <int A, int D, int K>
-struct item_unit {
-  typedef typename acc<A>::T T;
-  enum { U = item_turns<A>::N };
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
-    item_reader<D> r[U];
-    T y[U];
-#pragma unroll
-    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
-    item_lane<K>([&](int u, int e) { return prepared<K>(element<T>(r[u], e), j); }, (int)j.n,
-                 p.lane, y);
-    item_meet<K>(s, p, memory, y, [&](int u, int own, int column, T x) {
-      item_store<K>(j, s, p, u, own, column, x);
-    });
-  }
-};
-
-template <int A, int D>
-struct item_unit<A, D, K_ARG> {
-  typedef typename acc<A>::T T;
-  enum { U = item_turns<A>::N };
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
-    item_reader<D> r[U];
-    arg_node<T> y[U];
-    T v[U];
-    int at[U];
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      r[u] = p.reader<D>(j, s, u);
-      v[u] = lowest(T());
-      at[u] = INT32_MAX;
-      if (p.lane < j.n) v[u] = prepared<K_ARG>(element<T>(r[u], at[u] = p.lane), j);
-    }
-#pragma unroll 4
-    for (int e = p.lane + GPURED__LANES; e < j.n; e += GPURED__LANES)
-#pragma unroll
-      for (int u = 0; u < U; ++u)
-        keep_best(prepared<K_ARG>(element<T>(r[u], e), j), e, &v[u], &at[u]);
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      y[u].v = v[u];
-      y[u].i = at[u];
-    }
-    item_meet<K_ARG>(s, p, memory, y, [&](int u, int own, int column, arg_node<T> x) {
-      item_store<K_ARG>(j, s, p, u, own, column, x);
-    });
-  }
-};
-
-/* What needs a column twice: nodes of items of n elements, put(turn, item, column, node). */
-template <int A, int D, int K>
-struct item_nodes;
-template <int A, int D>
-struct item_nodes<A, D, K_LSE> {
-  typedef typename acc<A>::T T;
-  enum { U = item_turns<A>::N };
-  template <class F>
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, int n, char *memory,
-                       const F &put) {
-    item_reader<D> r[U];
-    T m[U], y[U];
-#pragma unroll
-    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
-    item_lane<K_MAX>([&](int u, int e) { return element<T>(r[u], e); }, n, p.lane, m);
-    item_share<K_MAX>(s, p, memory, m);
-    item_lane<K_ADD>(
-        [&](int u, int e) {
-          return exponential(sub(element<T>(r[u], e), is_finite(m[u]) ? m[u] : (T)0));
-        },
-        n, p.lane, y);
-    const T *all = (const T *)memory + U * blockDim.x;
-    item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
-      pair_node<T> node;
-      node.m = all[(u * s.beside + own) * s.width + column];
-      node.s = is_finite(node.m) ? x : (T)1;
-      put(u, own, column, node);
-    });
-  }
-};
-template <int A, int D>
-struct item_nodes<A, D, K_MOMENTS> {
-  typedef typename acc<A>::T T;
-  enum { U = item_turns<A>::N };
-  template <class F>
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, int n, char *memory,
-                       const F &put) {
-    item_reader<D> r[U];
-    T mean[U], y[U];
-#pragma unroll
-    for (int u = 0; u < U; ++u) r[u] = p.reader<D>(j, s, u);
-    item_lane<K_ADD>([&](int u, int e) { return element<T>(r[u], e); }, n, p.lane, mean);
-    item_share<K_ADD>(s, p, memory, mean);
-#pragma unroll
-    for (int u = 0; u < U; ++u) mean[u] = quotient(mean[u], (T)n);
-    item_lane<K_SQUARE>([&](int u, int e) { return sub(element<T>(r[u], e), mean[u]); }, n, p.lane,
-                        y);
-    const T *all = (const T *)memory + U * blockDim.x;
-    item_meet<K_ADD>(s, p, memory, y, [&](int u, int own, int column, T x) {
-      moments_node<T> node;
-      node.n = n;
-      node.mean = quotient(all[(u * s.beside + own) * s.width + column], (T)n);
-      node.m2 = x;
-      put(u, own, column, node);
-    });
-  }
-};
-
-template <int A, int D, int K>
-struct item_unit_twice {
-  GPURED__DEV void run(const job &j, const item_cells &s, const item_place &p, char *memory) {
-    item_nodes<A, D, K>::run(j, s, p, (int)j.n, memory,
-                             [&](int u, int own, int column, const typename kind<A, K>::N &x) {
-                               item_store<K>(j, s, p, u, own, column, x);
-                             });
-  }
-};
-template <int A, int D>
-struct item_unit<A, D, K_LSE> : item_unit_twice<A, D, K_LSE> {};
-template <int A, int D>
-struct item_unit<A, D, K_MOMENTS> : item_unit_twice<A, D, K_MOMENTS> {};
-
-/*
- * Few long columns: their units of 1024 rows are items. A block of threads has as many at a time
- * as make a segment, a power of two, and joins their nodes in the tree; the last one of a column
- * may be shorter, and comes by itself.
- */
-template <int A, int D, int K>
-static __global__ void __launch_bounds__(ITEM_THREADS, 2)
-    reduce_item_units(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
-  typedef typename kind<A, K>::N N;
-  extern __shared__ __align__(16) char item_memory[];
-  const int units = (int)item_turns<A>::N * s.beside, rest = (int)(j.n % GPURED__WIDE_BLOCK);
-  const int64_t from = (int64_t)blockIdx.x * units, last = j.n / GPURED__WIDE_BLOCK;
-  N *nodes = (N *)(item_memory + s.nodes_at);
-  item_place p;
-  p.locate(s);
-  for (int i = (int)threadIdx.x; i < units * s.width; i += (int)blockDim.x)
-    set_neutral<K>(&nodes[i]);
-  p.from = from;
-  p.items = last;
-  if (from < last)
-    item_nodes<A, D, K>::run(j, s, p, (int)GPURED__WIDE_BLOCK, item_memory,
-                             [&](int u, int own, int column, const N &x) {
-                               const int unit = u * s.beside + own;
-                               if (from + unit < last) nodes[unit * s.width + column] = x;
-                             });
-  p.from = last;
-  p.items = last + 1;
-  if (rest && last < from + units && from <= last)
-    item_nodes<A, D, K>::run(j, s, p, rest, item_memory,
-                             [&](int u, int own, int column, const N &x) {
-                               if (u + own == 0) nodes[(last - from) * s.width + column] = x;
-                             });
-  for (int d = 1; d < units; d *= 2) {
-    __syncthreads();
-    for (int i = (int)threadIdx.x; i < units / (2 * d) * s.width; i += (int)blockDim.x) {
-      N *a = nodes + i / s.width * 2 * d * s.width + i % s.width;
-      *a = combined<K>(*a, a[d * s.width]);
-    }
-  }
-  __syncthreads();
-  if ((int)threadIdx.x < s.width)
-    ((N *)j.partial)[(int64_t)blockIdx.x * s.width + threadIdx.x] = nodes[threadIdx.x];
-}
-
-template <int A, int D, int K>
-static __global__ void __launch_bounds__(ITEM_THREADS, 2)
-    reduce_items(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
-  extern __shared__ __align__(16) char item_memory[];
-  const int64_t items = (int64_t)item_turns<A>::N * s.beside;
-  item_place p;
-  p.locate(s);
-  for (p.from = (int64_t)blockIdx.x * items; p.from < s.items; p.from += (int64_t)gridDim.x * items)
-    item_unit<A, D, K>::run(j, s, p, item_memory);
-}
-
 /* ============================================================================================== */
 /* 5  Reduce: the nodes of segments                                                               */
 /* ============================================================================================== */
@@ -4384,6 +4072,7 @@ struct unit_sums<A, K_LSE> {
   GPURED__DEV T centre(T m, int) { return m; }
   GPURED__DEV T base(T m) { return is_finite(m) ? m : (T)0; }
   GPURED__DEV T around(T a, T x, T b) { return add_exponential(a, sub(x, b)); }
+  GPURED__DEV T term(T d) { return exponential(d); }
   GPURED__DEV pair_node<T> node(T m, T s, int) {
     pair_node<T> x;
     x.m = m;
@@ -4398,6 +4087,7 @@ struct unit_sums<A, K_MOMENTS> {
   GPURED__DEV T centre(T sum, int n) { return quotient(sum, (T)n); }
   GPURED__DEV T base(T mean) { return mean; }
   GPURED__DEV T around(T a, T x, T b) { return step<K_SQUARE>(a, sub(x, b)); }
+  GPURED__DEV T term(T d) { return d; }
   GPURED__DEV moments_node<T> node(T mean, T m2, int n) {
     moments_node<T> x;
     x.mean = mean;
@@ -5129,6 +4819,17 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
   }
 }
 
+/* ---- Items ---- */
+/* Few columns that lie side by side, item after item; strides in elements. */
+struct item_cells {
+  int64_t items, step, row; /* strides: of items, of what a sequence goes along */
+  int width, parts;         /* columns; threads of each, which have one lane or four */
+  int beside, most, turns;  /* items at a time, of a batch; batches of a block of threads */
+  unsigned width_recip;     /* 2^32 / width, rounded up */
+  int flat;                 /* results lie end to end, too */
+  int centres_at, nodes_at, stage_at; /* in shared memory */
+};
+
 /* ---- Small items ---- */
 /*
  * Items of few elements that lie end to end. A block of threads copies as many as have room, from
@@ -5248,6 +4949,308 @@ static __global__ void __launch_bounds__(SMALL_THREADS)
     char *to = s.flat ? j.out + (sequence << log2_size_of(j.out_dtype)) : place(j, sequence);
     store_at<K>(j, to, small<A, K>::node(j, x, n));
   }
+}
+
+/* ---- Items of up to 1024 rows ---- */
+/*
+ * Where a column is too long for one thread, 4 or 16 share its lanes. A block of threads copies as
+ * many items as have room, with what lies between them; the threads of an item are in the order of
+ * memory (a cell: part, then column), so that neighbours read neighbours, and take the next item
+ * when they are done with one. Then the parts of each column meet, where an item has room for one
+ * more of them: those who join neighbouring columns meet few banks twice.
+ */
+enum {
+  ITEM_THREADS = 256,
+  ITEM_BYTES = 32768,   /* that a block of threads copies at a time, but for one item that has */
+  ITEM_LARGEST = 49152, /* up to so many */
+  ITEM_TURNS = 4,
+  ITEM_PARTS = 4,          /* threads of a column, where there are as many of them */
+  ITEM_PARTS_THREADS = 96, /* as this; otherwise 16 */
+  UNITS_BYTES = 16384      /* of the nodes of long columns' units */
+};
+
+/* What a block of threads has in shared memory: items from `begin` on. */
+struct item_batch {
+  int64_t begin;
+  int items;             /* that exist */
+  int own, part, column; /* the thread's cell, in every beside-th item from `own` on */
+  const char *mine;      /* its column of item 0 */
+
+  __device__ __forceinline__ void locate(const item_cells &s) {
+    const int cells = s.parts * s.width, cell = (int)threadIdx.x % cells;
+    own = (int)threadIdx.x / cells;
+    part = cell / s.width;
+    column = cell - part * s.width;
+    if (own >= s.beside) own = INT32_MAX / 2;
+  }
+  /* Copies them: `bytes` of memory from the first one on. */
+  template <int D>
+  __device__ __forceinline__ void load(const job &j, const item_cells &s, char *memory, int bytes) {
+    enum { SIZE = stored<D>::SIZE };
+    const char *from = j.in + begin * s.step * SIZE, *base = border_before(from);
+    char *to = memory + s.stage_at + ((uintptr_t)base & 127);
+    const int vectors = ((int)(from - base) + bytes + 15) / 16;
+    if (j.end - base >= vectors * 16)
+#pragma unroll 4
+      for (int v = (int)threadIdx.x; v < vectors; v += (int)blockDim.x)
+        copy_16(to + 16 * v, base + 16 * v);
+    else
+      for (int v = (int)threadIdx.x; v < vectors; v += (int)blockDim.x)
+        copy_before(to + 16 * v, base + 16 * v, j.end);
+    mine = to + (from - base) + column * SIZE;
+    copies_wait();
+    __syncthreads();
+  }
+  /* f(item, slot) for each item of the thread; slot: of its lane, with those of all others. */
+  template <class F>
+  __device__ __forceinline__ void each(const item_cells &s, const F &f) const {
+    const int pitch = (s.parts + 1) * s.width;
+    for (int item = own; item < items; item += s.beside)
+      f(item, item * pitch + part * s.width + column);
+  }
+};
+
+/* A column, as it lies in shared memory. */
+template <class T, int D>
+struct item_column {
+  const char *first;
+  int row; /* bytes */
+  int how;
+  __device__ __forceinline__ item_column(const job &j, const item_cells &s, const item_batch &b,
+                                         int item)
+      : first(b.mine + (int)(item * s.step) * (int)stored<D>::SIZE),
+        row((int)s.row * (int)stored<D>::SIZE),
+        how(j.how) {}
+  __device__ __forceinline__ T operator()(int i) const {
+    T x;
+    widen<D>(*(const typename stored<D>::S *)(first + i * row), &x);
+    adjust(&x, how);
+    return x;
+  }
+};
+
+/* What one of 16 / LANES threads has of at most 1024 values f(0), f(1), ..., in blocks of 256 that
+ * meet in pairs: lanes part, part + 16 / LANES, ..., which meet last. */
+template <int K, int LANES, class T, class F>
+GPURED__DEV T item_lanes(const F &f, int n, int part) {
+  enum { STEP = GPURED__LANES / LANES };
+  T y[LANES], pair[LANES];
+#pragma unroll 1
+  for (int block = 0; block < n; block += GPURED__BLOCK) {
+    const int end = min(n, block + GPURED__BLOCK);
+    int e = block + part;
+    T a[LANES];
+#pragma unroll
+    for (int i = 0; i < LANES; ++i) set_neutral<K>(&a[i]);
+#pragma unroll 4
+    for (; e + (LANES - 1) * STEP < end; e += GPURED__LANES)
+#pragma unroll
+      for (int i = 0; i < LANES; ++i) a[i] = step<K>(a[i], f(e + i * STEP));
+#pragma unroll
+    for (int i = 0; i < LANES - 1; ++i)
+      if (e + i * STEP < end) a[i] = step<K>(a[i], f(e + i * STEP));
+#pragma unroll
+    for (int i = 0; i < LANES; ++i) {
+      if (block == 0) y[i] = a[i];
+      if (block == GPURED__BLOCK) y[i] = combined<K>(y[i], a[i]);
+      if (block == 2 * GPURED__BLOCK) pair[i] = a[i];
+      if (block == 3 * GPURED__BLOCK) pair[i] = combined<K>(pair[i], a[i]);
+    }
+  }
+  if (n > 2 * GPURED__BLOCK)
+#pragma unroll
+    for (int i = 0; i < LANES; ++i) y[i] = combined<K>(y[i], pair[i]);
+  halves<K, T, LANES / 2>::fold(y);
+  return y[0];
+}
+template <int K, class T, class F>
+GPURED__DEV T item_part(const item_cells &s, const F &f, int n, int part) {
+  return s.parts == ITEM_PARTS ? item_lanes<K, GPURED__LANES / ITEM_PARTS, T>(f, n, part)
+                               : item_lanes<K, 1, T>(f, n, part);
+}
+
+/* What PARTS threads have of a column, `step` apart. */
+template <int K, int PARTS, class N>
+GPURED__DEV N item_fold(const N *from, int step) {
+  N x[PARTS];
+#pragma unroll
+  for (int l = 0; l < PARTS; ++l) x[l] = from[l * step];
+  halves<K, N, PARTS / 2>::fold(x);
+  return x[0];
+}
+/* Parts meet: give(q, item, x) has what comes of them, of column q % width of an item. */
+template <int K, class N, class F>
+GPURED__DEV void item_meet(const item_cells &s, const item_batch &b, const N *slot, const F &give) {
+  __syncthreads();
+  for (int q = (int)threadIdx.x; q < b.items * s.width; q += (int)blockDim.x) {
+    const int item = (int)__umulhi((unsigned)q, s.width_recip);
+    const N *from = slot + item * s.parts * s.width + q;
+    give(q, item,
+         s.parts == ITEM_PARTS ? item_fold<K, ITEM_PARTS>(from, s.width)
+                               : item_fold<K, GPURED__LANES>(from, s.width));
+  }
+}
+
+/* Nodes of all items: give(q, item, node); size(item): how many elements that one has. */
+template <int A, int D, int K, bool TWICE = (K > K_ARG)>
+struct item_nodes {
+  typedef typename acc<A>::T T;
+  template <class S, class F>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_batch &b, char *memory,
+                       const S &size, const F &give) {
+    T *slot = (T *)memory;
+    b.each(s, [&](int item, int place) {
+      const item_column<T, D> x(j, s, b, item);
+      slot[place] = item_part<K, T>(
+          s, [&](int i) { return prepared<K>(x(i), j); }, size(item), b.part);
+    });
+    item_meet<K>(s, b, slot, give);
+  }
+};
+template <int A, int D>
+struct item_nodes<A, D, K_ARG, false> {
+  typedef typename acc<A>::T T;
+  template <class S, class F>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_batch &b, char *memory,
+                       const S &size, const F &give) {
+    arg_node<T> *slot = (arg_node<T> *)memory;
+    b.each(s, [&](int item, int place) {
+      const item_column<T, D> x(j, s, b, item);
+      const int n = size(item);
+      T v = lowest(T());
+      int at = INT32_MAX;
+      if (b.part < n) v = prepared<K_ARG>(x(at = b.part), j);
+#pragma unroll 4
+      for (int e = b.part + s.parts; e < n; e += s.parts)
+        keep_best(prepared<K_ARG>(x(e), j), e, &v, &at);
+      const arg_node<T> best = {v, at};
+      slot[place] = best;
+    });
+    item_meet<K_ARG>(s, b, slot, give);
+  }
+};
+/* What needs its elements twice. */
+template <int A, int D, int K>
+struct item_nodes<A, D, K, true> {
+  typedef typename acc<A>::T T;
+  typedef unit_sums<A, K> sums;
+  template <class S, class F>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_batch &b, char *memory,
+                       const S &size, const F &give) {
+    T *slot = (T *)memory, *centre = (T *)(memory + s.centres_at);
+    b.each(s, [&](int item, int place) {
+      const item_column<T, D> x(j, s, b, item);
+      slot[place] = item_part<sums::FIRST, T>(s, x, size(item), b.part);
+    });
+    item_meet<sums::FIRST>(s, b, slot,
+                           [&](int q, int item, T x) { centre[q] = sums::centre(x, size(item)); });
+    __syncthreads();
+    b.each(s, [&](int item, int place) {
+      const item_column<T, D> x(j, s, b, item);
+      const T base = sums::base(centre[item * s.width + b.column]);
+      slot[place] = item_part<sums::SECOND, T>(
+          s, [&](int i) { return sums::term(sub(x(i), base)); }, size(item), b.part);
+    });
+    item_meet<sums::SECOND>(s, b, slot, [&](int q, int item, T around) {
+      give(q, item, sums::node(centre[q], around, size(item)));
+    });
+  }
+};
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
+    reduce_items(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
+  typedef typename kind<A, K>::N N;
+  enum { SIZE = stored<D>::SIZE };
+  extern __shared__ __align__(128) char item_memory[];
+  item_batch b;
+  b.locate(s);
+  b.begin = (int64_t)blockIdx.x * s.most;
+  b.items = (int)min((int64_t)s.most, s.items - b.begin);
+  b.load<D>(j, s, item_memory, (int)((b.items - 1) * s.step + (j.n - 1) * s.row + s.width) * SIZE);
+  item_nodes<A, D, K>::run(
+      j, s, b, item_memory, [&](int) { return (int)j.n; },
+      [&](int q, int, const N &x) {
+        const int64_t sequence = b.begin * s.width + q;
+        char *to = s.flat ? j.out + (sequence << log2_size_of(j.out_dtype)) : place(j, sequence);
+        store_at<K>(j, to, x);
+      });
+}
+
+/*
+ * Few long columns: their units of 1024 rows are items, of which the last one may be shorter. A
+ * block of threads has a segment of them, a power of two, and joins their nodes in the tree: those
+ * of 16 lanes where these meet at the top alone.
+ */
+template <int A, int D, int K, bool LANED>
+struct unit_nodes {
+  typedef typename kind<A, K>::N N;
+  /* Of the batch's columns, to `to`, as item_nodes has them. */
+  template <class S>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_batch &b, char *memory,
+                       const S &size, N *to) {
+    item_nodes<A, D, K>::run(j, s, b, memory, size, [&](int q, int item, const N &x) {
+      to[q] = x;
+      move_index(&to[q], (b.begin + item) * GPURED__WIDE_BLOCK);
+    });
+  }
+  template <class T>
+  GPURED__DEV void move_index(T *, int64_t) {}
+  template <class T>
+  GPURED__DEV void move_index(arg_node<T> *x, int64_t by) {
+    x->i += by;
+  }
+};
+template <int A, int D, int K>
+struct unit_nodes<A, D, K, true> {
+  typedef typename acc<A>::T T;
+  template <class S>
+  GPURED__DEV void run(const job &j, const item_cells &s, const item_batch &b, char *,
+                       const S &size, T *to) {
+    b.each(s, [&](int item, int) {
+      const item_column<T, D> x(j, s, b, item);
+      to[(item * GPURED__LANES + b.part) * s.width + b.column] =
+          item_lanes<K, 1, T>([&](int i) { return prepared<K>(x(i), j); }, size(item), b.part);
+    });
+  }
+};
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
+    reduce_item_units(const __grid_constant__ job j, const __grid_constant__ item_cells s) {
+  typedef typename kind<A, K>::N N;
+  enum { SIZE = stored<D>::SIZE, LANED = K < K_MAX && !cols_free(A, K) };
+  enum { LANES = LANED ? GPURED__LANES : 1 };
+  extern __shared__ __align__(128) char item_memory[];
+  const int units = s.turns * s.most, wide = LANES * s.width, t = (int)threadIdx.x;
+  const int64_t from = (int64_t)blockIdx.x * units, to = min(from + units, s.items);
+  N *nodes = (N *)(item_memory + s.nodes_at);
+  item_batch b;
+  b.locate(s);
+  for (int i = t; i < units * wide; i += (int)blockDim.x) set_neutral<K>(&nodes[i]);
+  for (b.begin = from; b.begin < to; b.begin += s.most) {
+    b.items = (int)min((int64_t)s.most, to - b.begin);
+    __syncthreads();
+    b.load<D>(j, s, item_memory, b.items * (int)s.step * SIZE);
+    unit_nodes<A, D, K, LANED>::run(
+        j, s, b, item_memory,
+        [&](int item) {
+          const int64_t left = j.n - (b.begin + item) * GPURED__WIDE_BLOCK;
+          return (int)(left < GPURED__WIDE_BLOCK ? left : GPURED__WIDE_BLOCK);
+        },
+        nodes + (int)(b.begin - from) * wide);
+  }
+  for (int d = 1; d < units; d *= 2) {
+    __syncthreads();
+    for (int i = t; i < units / (2 * d) * wide; i += (int)blockDim.x) {
+      N *a = nodes + i / wide * 2 * d * wide + i % wide;
+      *a = combined<K>(*a, a[d * wide]);
+    }
+  }
+  __syncthreads();
+  if (t < wide)
+    ((N *)j.partial)[((int64_t)blockIdx.x * s.width + t % s.width) * LANES + t / s.width] =
+        nodes[t];
 }
 
 /* ============================================================================================== */
@@ -8417,49 +8420,107 @@ static int choose_small(const machine *m, reduction *r, int64_t width, int size)
   return 1;
 }
 
-static int choose_items(const machine *m, reduction *r, int64_t width, int size) {
-  const size_t node = r->kind == K_ARG ? 16 : r->acc == GPURED__F32 ? 4 : 8;
-  const int turns =
-      r->acc == GPURED__F32 ? (int)item_turns<GPURED__F32>::N : (int)item_turns<GPURED__F64>::N;
-  const int cells = GPURED__LANES * (int)width;
+/* Batches of items of so many rows, of at most `most` items, and where in shared memory what is.
+ * parts: threads of a column, or 0 for as many as fill a block of them. */
+static int choose_batch(const machine *m, reduction *r, int64_t width, int size, int64_t rows,
+                        int64_t most, int parts) {
+  const int64_t lane = r->kind == K_ARG ? 16 : r->acc == GPURED__F32 ? 4 : 8;
+  const int64_t last = ((rows - 1) * r->s.row + width) * size, step = r->s.step * size;
   item_cells *s = &r->s;
-  if (r->j.kept_count != 2 || width > ITEM_MOST || r->j.n > GPURED__WIDE_BLOCK) return 0;
-  if (r->kind > K_ARG && width * size >= 32) return 0;
-  if (r->j.outputs * GPURED__LANES < (int64_t)m->processors * ITEM_THREADS) return 0;
+  int64_t room, slots;
+  if (width < 2 || s->row < width || s->step < width || last > ITEM_LARGEST) return 0;
+  room = last > ITEM_BYTES ? 1 : 1 + (ITEM_BYTES - last) / step;
+  if (room > most) room = most;
+  s->parts = parts ? parts : ITEM_PARTS;
+  if (room * width * s->parts < ITEM_PARTS_THREADS) s->parts = GPURED__LANES;
+  if (s->parts * width > 2 * ITEM_THREADS) return 0;
+  s->beside = (int)(ITEM_THREADS / (s->parts * width));
+  if (s->beside > room) s->beside = (int)room;
+  if (s->beside < 1) s->beside = 1;
+  s->most = (int)(room < ITEM_TURNS * s->beside ? room : ITEM_TURNS * s->beside);
+  s->turns = 1;
+  s->width = (int)width;
+  s->width_recip = recip_of(width);
+  slots = s->most * width;
+  r->threads = (int)(s->beside * s->parts * width + 31) / 32 * 32;
+  s->centres_at = (int)(slots * (s->parts + 1) * lane + 15) / 16 * 16;
+  s->nodes_at = s->centres_at + (r->kind > K_ARG ? (int)(slots * lane + 15) / 16 * 16 : 0);
+  s->stage_at = (s->nodes_at + 127) / 128 * 128;
+  r->shared = (size_t)(s->stage_at + (s->most - 1) * step + last + 128 + 16);
+  return r->shared <= (size_t)m->shared;
+}
+
+/* Where items are faster than strips of columns and than small ones: measured on an H200 for 9 to
+ * 1024 rows of 2 to 200 columns of f32, f64, bf16, i8 and i32 and all kinds of operations. */
+static int suits_items_of_bytes(const reduction *r, int64_t width) {
+  const int64_t n = r->j.n;
+  if (r->kind == K_MUL && width > 16 && width <= 100) return n >= 24;
+  return n > GPURED__BLOCK / 2 ? width <= 40 : n > 64 && width > 16 && width <= 50;
+}
+static int suits_items_of_integers(const reduction *r, int64_t bytes) {
+  const int64_t n = r->j.n;
+  if (n > GPURED__BLOCK) return bytes <= 160;
+  if (r->kind == K_ARG) return n >= 200 && bytes < SHORT_NARROW;
+  return n > COLS_SHORT ? bytes < SHORT_NARROW : n >= 48 && bytes <= 128;
+}
+static int suits_items(const reduction *r, int64_t width, int size) {
+  const int64_t bytes = width * size, n = r->j.n;
+  const int loose = bytes % 16 || (uintptr_t)r->j.in % 16;
+  if (n > GPURED__WIDE_BLOCK) return 0;
+  if (size == 1) return suits_items_of_bytes(r, width);
+  if (r->acc == GPURED__U64) return suits_items_of_integers(r, bytes);
+  if (r->kind < K_MAX) return n >= 48 && width <= 64;
+  if (n < (r->kind == K_MAX || size == 8 ? 48 : 64)) return 0;
+  if (loose) return bytes <= 208;
+  if (r->kind == K_MAX) return bytes < 128;
+  if (r->kind == K_ARG) return bytes <= (n > GPURED__BLOCK ? 128 : 64);
+  if (n > 300 && size < 4) return bytes < 16;
+  return bytes <= 64 || (n >= 128 && bytes <= 128 && size >= 4);
+}
+
+static int choose_items(const machine *m, reduction *r, int64_t width, int size) {
+  item_cells *s = &r->s;
+  if (r->j.kept_count != 2 || !suits_items(r, width, size)) return 0;
   if (!reading_kernel(r, READ_ITEMS)) return 0;
   s->items = r->j.kept[0].n;
   s->step = r->j.kept[0].stride[GPURED__IN];
   s->row = r->j.line[0].stride[GPURED__IN];
-  s->width = (int)width;
-  s->beside = ITEM_THREADS / cells;
-  r->threads = (s->beside * cells + 31) / 32 * 32;
-  r->shared = (size_t)turns * (size_t)(r->threads + s->beside * s->width) * node;
-  r->blocks = gpured__ceil_div(s->items, (int64_t)turns * s->beside);
-  if (r->blocks > INT32_MAX) r->blocks = INT32_MAX;
+  if (!choose_batch(m, r, width, size, r->j.n, gpured__ceil_div(s->items, m->processors * 2), 0))
+    return 0;
+  s->flat = r->j.kept[1].stride[GPURED__OUT] == 1 && r->j.kept[0].stride[GPURED__OUT] == width;
+  r->blocks = gpured__ceil_div(s->items, s->most);
+  if (r->blocks > INT32_MAX) return 0;
   r->route = ROUTE_READ;
   r->how = READ_ITEMS;
   return 1;
 }
 
-/* Long columns, few and side by side, of what needs them twice: enough units of 1024 rows to fill
- * a third of the multiprocessors. */
-static int choose_item_units(const machine *m, reduction *r, int64_t width) {
-  const int turns = item_turns<GPURED__F32>::N;
+/* Long columns, few and side by side: enough units of 1024 rows to fill a third of the
+ * multiprocessors. */
+static int choose_item_units(const machine *m, reduction *r, int64_t width, int size) {
   const int64_t units = gpured__ceil_div(r->j.n, GPURED__WIDE_BLOCK);
+  const int free = cols_free(r->acc, r->kind), laned = r->kind < K_MAX && !free;
+  const int widest = r->kind > K_ARG ? 7 : r->kind == K_ARG ? 5 : 16;
   item_cells *s = &r->s;
-  int64_t segments;
-  if (r->j.kept_count != 1 || r->j.line_count != 1 || width > ITEM_UNITS_MOST) return 0;
-  s->beside = 1;
-  while (s->beside * 2 * GPURED__LANES * width <= ITEM_THREADS) s->beside *= 2;
-  segments = gpured__ceil_div(units, turns * s->beside);
-  if (segments < m->processors / 3 || segments > FINISH_MOST) return 0;
+  int64_t segments, nodes;
+  if (r->j.kept_count != 1 || r->j.line_count != 1 || width > widest || size == 1) return 0;
   if (!reading_kernel(r, READ_ITEM_UNITS)) return 0;
+  s->items = units;
   s->row = r->j.line[0].stride[GPURED__IN];
   s->step = s->row * GPURED__WIDE_BLOCK;
-  s->width = (int)width;
-  r->threads = (int)(s->beside * GPURED__LANES * width + 31) / 32 * 32;
-  s->nodes_at = (turns * (r->threads + s->beside * s->width) * (int)sizeof(float) + 15) / 16 * 16;
-  r->shared = (size_t)s->nodes_at + (size_t)(turns * s->beside * s->width) * node_bytes(r);
+  if (!choose_batch(m, r, width, size, GPURED__WIDE_BLOCK, ITEM_THREADS, GPURED__LANES)) return 0;
+  s->most = 1 << log2_of(s->most);
+  nodes = s->most * width * (laned ? GPURED__LANES : 1) * (int64_t)node_bytes(r);
+  while (2 * nodes * s->turns <= UNITS_BYTES &&
+         gpured__ceil_div(units, s->most * s->turns * 2) >= m->processors * 8)
+    s->turns *= 2;
+  segments = gpured__ceil_div(units, s->most * s->turns);
+  nodes = gpured__ceil_div(nodes * s->turns, 128) * 128;
+  s->stage_at += (int)nodes;
+  r->shared += (size_t)nodes;
+  if (segments < m->processors / 3 || segments > FINISH_MOST || r->shared > (size_t)m->shared)
+    return 0;
+  if (free) r->lanes = 1;
   r->j.segments = segments;
   r->j.beside = 1;
   r->blocks = segments;
@@ -8485,12 +8546,12 @@ static int choose_cols(const machine *m, reduction *r) {
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
   if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
   c->width = width;
+  if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
   if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
-  if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
-  if (r->kind > K_ARG && choose_item_units(m, r, width)) return 1;
+  if (choose_item_units(m, r, width, size)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
   c->narrow = lost && !c->inner && c->row_bytes == width * size &&
@@ -14903,11 +14964,12 @@ static const void *twice_kernel(int how) {
 
 template <int A, int D>
 static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                \
-  case K:                                                              \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
-    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
-    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>; \
+#define GPURED__CASE(K)                                                          \
+  case K:                                                                        \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                       \
+    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;           \
+    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>;           \
+    if (how == READ_ITEM_UNITS) return (const void *)reduce_item_units<A, D, K>; \
     return cols_kernel<A, D, K>(how);
   switch (k) {
     GPURED__CASE(K_ADD)
@@ -14930,11 +14992,9 @@ template <int A, int D>
 static const void *float_kernel(int how, int k) {
   if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
   if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
-  if constexpr (A == GPURED__F32) { /* f64 is faster as columns */
-    if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
-    if (how == READ_ITEM_UNITS && k == K_MOMENTS)
-      return (const void *)reduce_item_units<A, D, K_MOMENTS>;
-  }
+  if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
+  if (how == READ_ITEM_UNITS && k == K_MOMENTS)
+    return (const void *)reduce_item_units<A, D, K_MOMENTS>;
   if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
   if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
   if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
@@ -14953,6 +15013,8 @@ template <int D>
 static const void *truth_kernel(int how, int k) {
   if (how == READ_SMALL && k == K_ADD) return (const void *)reduce_small<GPURED__U64, D, K_ADD>;
   if (how == READ_SMALL && k == K_MAX) return (const void *)reduce_small<GPURED__U64, D, K_MAX>;
+  if (how == READ_ITEMS && k == K_ADD) return (const void *)reduce_items<GPURED__U64, D, K_ADD>;
+  if (how == READ_ITEMS && k == K_MAX) return (const void *)reduce_items<GPURED__U64, D, K_MAX>;
   if (k == K_ADD)
     return how < READ_COLS ? rows_kernel<GPURED__U64, D, K_ADD>(how)
                            : cols_kernel<GPURED__U64, D, K_ADD>(how);

@@ -361,6 +361,29 @@ static void test_device_items(gpured_backend backend) {
                              all_dtypes[j], 3, shapes[i], 2, (i + j) % 5);
 }
 
+/* The same of every length and width that the choice of a kernel and its threads tell apart, few
+ * items and many, with gaps between rows and between items, from any element on. */
+static void test_device_middle_axis(gpured_backend backend) {
+  static const int64_t lengths[] = {24,  48,  49,  63,  64,  65,  100, 129,  200,
+                                    256, 257, 300, 512, 513, 769, 950, 1024, 1025};
+  static const int64_t columns[] = {2, 3, 7, 8, 16, 17, 24, 30, 33, 40, 50, 63, 64, 100};
+  static const int64_t items[] = {2, 70, 1501};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE, OR_TIES};
+  static const int layouts[] = {LAYOUT_C, LAYOUT_PAD, LAYOUT_C, LAYOUT_RANDOM, LAYOUT_C};
+  int i, j, k, d, m, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (m = 0; m < COUNT(items); ++m)
+        for (k = 0; k < COUNT(all_ops); ++k)
+          for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+            const int64_t shape[3] = {items[m], lengths[i], columns[j]};
+            if (t % 61 != 0 || shape[0] * shape[1] * shape[2] > 2000000) continue;
+            reduce_shape_there(kinds[t / 61 % 4], layouts[t / 61 % 5], all_ops[k], all_dtypes[d], 3,
+                               shape, 2, t / 61 % 3 * (t % 7));
+          }
+}
+
 /* The same of fewer elements than an item has lanes, or hardly more, of types that cannot be read by
  * whole columns where they begin anywhere. */
 static void test_device_small_items(gpured_backend backend) {
@@ -408,19 +431,29 @@ static void test_device_tiny_items(gpured_backend backend) {
         }
 }
 
-/* Few long columns that are needed twice: units as items, the last of them whole, short, alone in its
- * segment or not there. */
+/* Few long columns: units as items, the last of them whole, short, alone in its segment or not
+ * there; segments of one batch of units and of several. */
 static void test_device_tall(gpured_backend backend) {
-  static const int64_t shapes[][2] = {{4325377, 2}, {2300001, 3}, {1081344, 7}, {1098752, 5}};
+  static const int64_t long_ones[][2] = {{4325377, 2}, {2300001, 3}, {1081344, 7}, {1098752, 5}};
+  static const int64_t shapes[][2] = {{200705, 2},  {190001, 4},  {280577, 7}, {151552, 12},
+                                      {100003, 16}, {131072, 17}, {46080, 3}};
   static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16};
-  static const int ops[] = {GPURED_VAR, GPURED_LOGSUMEXP}, kinds[] = {OR_UNIFORM, OR_SPECIAL};
+  static const int ops[] = {GPURED_VAR, GPURED_LOGSUMEXP, GPURED_SUM, GPURED_ARGMIN};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_TIES, OR_WIDE};
   int i, j, k;
   (void)backend;
-  for (i = 0; i < COUNT(shapes); ++i)
+  for (i = 0; i < COUNT(long_ones); ++i)
     for (j = 0; j < COUNT(dtypes); ++j)
       for (k = 0; k < COUNT(ops); ++k)
-        reduce_data_there(kinds[(i + j + k) % 2], LAYOUT_C, ops[k], dtypes[j], shapes[i][0],
-                          shapes[i][1], 1, (i + j) % 3);
+        if (k < 2 || (i + j + k) % 4 == 0)
+          reduce_data_there(kinds[(i + j + k) % 2], LAYOUT_C, ops[k], dtypes[j], long_ones[i][0],
+                            long_ones[i][1], 1, (i + j) % 3);
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k)
+        if ((i + 2 * j + k) % 4 == 0)
+          reduce_data_there(kinds[(i + k) % 4], k % 3 ? LAYOUT_C : LAYOUT_PAD, all_ops[k],
+                            all_dtypes[j], shapes[i][0], shapes[i][1], 1, (i + j) % 3);
 }
 
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
@@ -1208,6 +1241,7 @@ static void test_gemm_memory(gpured_backend backend) {
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
                                 {"device_items", test_device_items, T_CUDA},
+                                {"device_middle_axis", test_device_middle_axis, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
                                 {"device_tiny_items", test_device_tiny_items, T_CUDA},
                                 {"device_tall", test_device_tall, T_CUDA},
