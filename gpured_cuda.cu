@@ -4983,13 +4983,14 @@ struct item_batch {
     column = cell - part * s.width;
     if (own >= s.beside) own = INT32_MAX / 2;
   }
-  /* Copies them: `bytes` of memory from the first one on. */
+  /* Copies them, which are `elements` of memory from the first one on. */
   template <int D>
-  __device__ __forceinline__ void load(const job &j, const item_cells &s, char *memory, int bytes) {
+  __device__ __forceinline__ void load(const job &j, const item_cells &s, char *memory,
+                                       const char *from, int elements) {
     enum { SIZE = stored<D>::SIZE };
-    const char *from = j.in + begin * s.step * SIZE, *base = border_before(from);
+    const char *base = border_before(from);
     char *to = memory + s.stage_at + ((uintptr_t)base & 127);
-    const int vectors = ((int)(from - base) + bytes + 15) / 16;
+    const int vectors = ((int)(from - base) + elements * SIZE + 15) / 16;
     if (j.end - base >= vectors * 16)
 #pragma unroll 4
       for (int v = (int)threadIdx.x; v < vectors; v += (int)blockDim.x)
@@ -5167,7 +5168,8 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
   b.locate(s);
   b.begin = (int64_t)blockIdx.x * s.most;
   b.items = (int)min((int64_t)s.most, s.items - b.begin);
-  b.load<D>(j, s, item_memory, (int)((b.items - 1) * s.step + (j.n - 1) * s.row + s.width) * SIZE);
+  b.load<D>(j, s, item_memory, j.in + b.begin * s.step * SIZE,
+            (int)((b.items - 1) * s.step + (j.n - 1) * s.row + s.width));
   item_nodes<A, D, K>::run(
       j, s, b, item_memory, [&](int) { return (int)j.n; },
       [&](int q, int, const N &x) {
@@ -5223,20 +5225,24 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
   enum { LANES = LANED ? GPURED__LANES : 1 };
   extern __shared__ __align__(128) char item_memory[];
   const int units = s.turns * s.most, wide = LANES * s.width, t = (int)threadIdx.x;
-  const int64_t from = (int64_t)blockIdx.x * units, to = min(from + units, s.items);
+  const unsigned group = blockIdx.x % (unsigned)j.segments,
+                 outer = blockIdx.x / (unsigned)j.segments;
+  const char *in = j.in + start_of(j, (int64_t)outer * s.width) * SIZE;
+  const int64_t from = (int64_t)group * units, to = min(from + units, s.items);
   N *nodes = (N *)(item_memory + s.nodes_at);
   item_batch b;
   b.locate(s);
   for (int i = t; i < units * wide; i += (int)blockDim.x) set_neutral<K>(&nodes[i]);
   for (b.begin = from; b.begin < to; b.begin += s.most) {
+    const int64_t left = j.n - b.begin * GPURED__WIDE_BLOCK;
+    const int rows = (int)min(left, (int64_t)s.most * GPURED__WIDE_BLOCK);
     b.items = (int)min((int64_t)s.most, to - b.begin);
     __syncthreads();
-    b.load<D>(j, s, item_memory, b.items * (int)s.step * SIZE);
+    b.load<D>(j, s, item_memory, in + b.begin * s.step * SIZE, (rows - 1) * (int)s.row + s.width);
     unit_nodes<A, D, K, LANED>::run(
         j, s, b, item_memory,
         [&](int item) {
-          const int64_t left = j.n - (b.begin + item) * GPURED__WIDE_BLOCK;
-          return (int)(left < GPURED__WIDE_BLOCK ? left : GPURED__WIDE_BLOCK);
+          return min(rows - item * (int)GPURED__WIDE_BLOCK, (int)GPURED__WIDE_BLOCK);
         },
         nodes + (int)(b.begin - from) * wide);
   }
@@ -5248,9 +5254,13 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
     }
   }
   __syncthreads();
-  if (t < wide)
-    ((N *)j.partial)[((int64_t)blockIdx.x * s.width + t % s.width) * LANES + t / s.width] =
-        nodes[t];
+  if (j.segments == 1) {
+    if (t < s.width)
+      store_result<K>(j, (int64_t)outer * s.width + t, item_fold<K, LANES>(nodes + t, s.width));
+  } else if (t < wide) {
+    const int64_t place = group * j.outputs + (int64_t)outer * s.width + t % s.width;
+    ((N *)j.partial)[place * LANES + t / s.width] = nodes[t];
+  }
 }
 
 /* ============================================================================================== */
@@ -8502,28 +8512,31 @@ static int choose_item_units(const machine *m, reduction *r, int64_t width, int 
   const int free = cols_free(r->acc, r->kind), laned = r->kind < K_MAX && !free;
   const int widest = r->kind > K_ARG ? 7 : r->kind == K_ARG ? 5 : 16;
   item_cells *s = &r->s;
+  const int64_t outers = r->j.outputs / width;
   int64_t segments, nodes;
-  if (r->j.kept_count != 1 || r->j.line_count != 1 || width > widest || size == 1) return 0;
+  if (r->j.line_count != 1 || width > widest || size == 1) return 0;
   if (!reading_kernel(r, READ_ITEM_UNITS)) return 0;
   s->items = units;
   s->row = r->j.line[0].stride[GPURED__IN];
   s->step = s->row * GPURED__WIDE_BLOCK;
   if (!choose_batch(m, r, width, size, GPURED__WIDE_BLOCK, ITEM_THREADS, GPURED__LANES)) return 0;
   s->most = 1 << log2_of(s->most);
+  while (s->most > 1 && s->most / 2 >= units) s->most /= 2;
   nodes = s->most * width * (laned ? GPURED__LANES : 1) * (int64_t)node_bytes(r);
-  while (2 * nodes * s->turns <= UNITS_BYTES &&
-         gpured__ceil_div(units, s->most * s->turns * 2) >= m->processors * 8)
+  while ((2 * nodes * s->turns <= UNITS_BYTES && s->most * s->turns < units &&
+          outers * gpured__ceil_div(units, s->most * s->turns * 2) >= m->processors * 8) ||
+         (s->turns < 256 && gpured__ceil_div(units, s->most * s->turns) > FINISH_MOST))
     s->turns *= 2;
   segments = gpured__ceil_div(units, s->most * s->turns);
   nodes = gpured__ceil_div(nodes * s->turns, 128) * 128;
   s->stage_at += (int)nodes;
   r->shared += (size_t)nodes;
-  if (segments < m->processors / 3 || segments > FINISH_MOST || r->shared > (size_t)m->shared)
-    return 0;
+  r->blocks = outers * segments;
+  if (r->blocks < m->processors / 3 || r->blocks > INT32_MAX || segments > FINISH_MOST) return 0;
+  if (r->shared > (size_t)m->shared) return 0;
   if (free) r->lanes = 1;
   r->j.segments = segments;
   r->j.beside = 1;
-  r->blocks = segments;
   r->route = ROUTE_READ;
   r->how = READ_ITEM_UNITS;
   return 1;
@@ -14964,12 +14977,11 @@ static const void *twice_kernel(int how) {
 
 template <int A, int D>
 static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                          \
-  case K:                                                                        \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);                       \
-    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;           \
-    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>;           \
-    if (how == READ_ITEM_UNITS) return (const void *)reduce_item_units<A, D, K>; \
+#define GPURED__CASE(K)                                                \
+  case K:                                                              \
+    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
+    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
+    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>; \
     return cols_kernel<A, D, K>(how);
   switch (k) {
     GPURED__CASE(K_ADD)
@@ -14988,13 +15000,22 @@ static const void *strips_kernel(bool turned) {
                 : (const void *)reduce_col_strips<A, D, K, false>;
 }
 
+/* Few long columns. */
+template <int A, int D>
+static const void *units_kernel(int k) {
+  if (k == K_ADD) return (const void *)reduce_item_units<A, D, K_ADD>;
+  if (k == K_SQUARE) return (const void *)reduce_item_units<A, D, K_SQUARE>;
+  if (k == K_MAX) return (const void *)reduce_item_units<A, D, K_MAX>;
+  if (k == K_ARG) return (const void *)reduce_item_units<A, D, K_ARG>;
+  if (k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
+  return k == K_MOMENTS ? (const void *)reduce_item_units<A, D, K_MOMENTS> : NULL;
+}
+
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
   if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
   if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
-  if (how == READ_ITEM_UNITS && k == K_LSE) return (const void *)reduce_item_units<A, D, K_LSE>;
-  if (how == READ_ITEM_UNITS && k == K_MOMENTS)
-    return (const void *)reduce_item_units<A, D, K_MOMENTS>;
+  if (how == READ_ITEM_UNITS) return units_kernel<A, D>(k);
   if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
   if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
   if (how >= READ_COL_STRIPS && how < READ_ITEMS) {

@@ -432,11 +432,13 @@ static void test_device_tiny_items(gpured_backend backend) {
 }
 
 /* Few long columns: units as items, the last of them whole, short, alone in its segment or not
- * there; segments of one batch of units and of several. */
+ * there; segments of one batch of units and of several; a batch of such columns. */
 static void test_device_tall(gpured_backend backend) {
   static const int64_t long_ones[][2] = {{4325377, 2}, {2300001, 3}, {1081344, 7}, {1098752, 5}};
   static const int64_t shapes[][2] = {{200705, 2},  {190001, 4},  {280577, 7}, {151552, 12},
                                       {100003, 16}, {131072, 17}, {46080, 3}};
+  static const int64_t batches[][3] = {
+      {150, 1025, 3}, {70, 4096, 2}, {3, 30001, 5}, {40, 2500, 16}};
   static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16};
   static const int ops[] = {GPURED_VAR, GPURED_LOGSUMEXP, GPURED_SUM, GPURED_ARGMIN};
   static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_TIES, OR_WIDE};
@@ -454,6 +456,12 @@ static void test_device_tall(gpured_backend backend) {
         if ((i + 2 * j + k) % 4 == 0)
           reduce_data_there(kinds[(i + k) % 4], k % 3 ? LAYOUT_C : LAYOUT_PAD, all_ops[k],
                             all_dtypes[j], shapes[i][0], shapes[i][1], 1, (i + j) % 3);
+  for (i = 0; i < COUNT(batches); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k)
+        if ((i + 3 * j + k) % 5 == 0)
+          reduce_shape_there(kinds[(i + k) % 4], k % 3 ? LAYOUT_C : LAYOUT_PAD, all_ops[k],
+                             all_dtypes[j], 3, batches[i], 2, (i + j) % 3);
 }
 
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
