@@ -15317,11 +15317,11 @@ GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind) {
 GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind) {
   switch (dtype) {
     case GPURED_I32:
-      return folding_kernel<GPURED__U64, GPURED_I32>(how, kind);
+      return integers_kernel<GPURED_I32>(how, kind);
     case GPURED_U32:
-      return folding_kernel<GPURED__U64, GPURED_U32>(how, kind);
+      return integers_kernel<GPURED_U32>(how, kind);
     case GPURED_I64:
-      return folding_kernel<GPURED__U64, GPURED_I64>(how, kind);
+      return integers_kernel<GPURED_I64>(how, kind);
   }
   return NULL;
 }
