@@ -8515,7 +8515,8 @@ static int suits_units(const reduction *r, int64_t width, int size) {
   if (r->kind > K_ARG) return row % 16 != 0;
   if (r->j.outputs > width && r->j.n <= 32 * GPURED__WIDE_BLOCK) return 1;
   if (r->acc != GPURED__F32) return 0;
-  if (r->kind < K_MAX) return row % 8 == 0 || all <= 32 * megabyte;
+  if (r->kind < K_MAX)
+    return (width & (width - 1)) == 0 || (size == 4 && row % 8 == 0) || all <= 32 * megabyte;
   return all <= (r->kind == K_ARG ? 32 : 16) * megabyte;
 }
 
