@@ -8391,8 +8391,6 @@ static void set_column_rows(reduction *r, int size) {
   c->jump = c->outer_bytes - inner->n * c->row_bytes;
 }
 
-/* Few columns of each of many items: faster than strips, which would be narrow, except where
- * those keep to borders and much is computed. */
 /* Where small items are faster than strips of columns, which lose threads at the end of a row and
  * begin with little to do (measured on an H100, f32, bf16 and i8, sums, extrema, indices, moments,
  * logsumexp of 2 to 256 rows of 2 to 100 columns). */
