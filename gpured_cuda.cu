@@ -8429,6 +8429,11 @@ static int choose_small(const machine *m, reduction *r, int64_t width, int size)
   return 1;
 }
 
+/* Rows so close that copying what lies between them costs little: memory reads 32 bytes at once. */
+static int rows_are_close(const item_cells *s, int64_t width, int size) {
+  return width >= 2 && s->row >= width && (s->row <= 2 * width || s->row * size <= 64);
+}
+
 /* Batches of items of so many rows, of at most `most` items, and where in shared memory what is.
  * parts: threads of a column, or 0 for as many as fill a block of them. */
 static int choose_batch(const machine *m, reduction *r, int64_t width, int size, int64_t rows,
@@ -8437,8 +8442,8 @@ static int choose_batch(const machine *m, reduction *r, int64_t width, int size,
   const int64_t last = ((rows - 1) * r->s.row + width) * size, step = r->s.step * size;
   item_cells *s = &r->s;
   int64_t room, slots;
-  if (width < 2 || s->row < width || s->step < width || last > ITEM_LARGEST) return 0;
-  room = last > ITEM_BYTES ? 1 : 1 + (ITEM_BYTES - last) / step;
+  if (s->step < width || last > ITEM_LARGEST) return 0;
+  room = last > ITEM_BYTES || step > 2 * last ? 1 : 1 + (ITEM_BYTES - last) / step;
   if (room > most) room = most;
   s->parts = parts ? parts : ITEM_PARTS;
   if (room * width * s->parts < ITEM_PARTS_THREADS) s->parts = GPURED__LANES;
@@ -8494,6 +8499,7 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
   s->items = r->j.kept[0].n;
   s->step = r->j.kept[0].stride[GPURED__IN];
   s->row = r->j.line[0].stride[GPURED__IN];
+  if (!rows_are_close(s, width, size)) return 0;
   if (!choose_batch(m, r, width, size, r->j.n, gpured__ceil_div(s->items, m->processors * 2), 0))
     return 0;
   s->flat = r->j.kept[1].stride[GPURED__OUT] == 1 && r->j.kept[0].stride[GPURED__OUT] == width;
@@ -8530,6 +8536,7 @@ static int choose_item_units(const machine *m, reduction *r, int64_t width, int 
   if (!reading_kernel(r, READ_ITEM_UNITS)) return 0;
   s->items = units;
   s->row = r->j.line[0].stride[GPURED__IN];
+  if (!rows_are_close(s, width, size)) return 0;
   s->step = s->row * GPURED__WIDE_BLOCK;
   if (!choose_batch(m, r, width, size, GPURED__WIDE_BLOCK, ITEM_THREADS, GPURED__LANES)) return 0;
   s->most = 1 << log2_of(s->most);
