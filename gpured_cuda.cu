@@ -82,6 +82,7 @@ GPURED__TABLE const void *gpured__scan_kernel(int acc, int kind);
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int kind, int dtype, int turned);
 GPURED__TABLE const void *gpured__beside_kernel(int acc, int kind, int64_t n, int unit);
 GPURED__TABLE const void *gpured__few_kernel(int acc, int kind, int dtype, int loose);
+GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int kind, int dtype, int vectors);
 GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind);
 GPURED__TABLE const void *gpured__hmma_kernel(int kind);
 GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how);
@@ -5290,7 +5291,7 @@ struct line_scan {
   int64_t strips; /* lines side by side: so many blocks of threads across (few rows: threads), */
   int64_t turns;  /* and so many along a line, if lines are long; */
   int width_log2; /* tiles are so wide; */
-  int lines;      /* of a block, if they are short; */
+  int lines;      /* of a block, if they are short (of scan_short, a warp); */
   int unit; /* what a block has is one piece of memory: units of so many elements; 0: is not */
   unsigned unit_recip[2]; /* 2^32 / vectors of a unit that a gap follows, upwards: input, output */
   int chunks;             /* of a tile */
@@ -5307,6 +5308,7 @@ struct line_scan {
   int64_t used_words;
   int64_t level_at[SCAN_LEVELS + 1], prefix_at, line_values, last_at; /* in values: in a line, of a
                                                                          line; behind */
+  int tile_bytes; /* of a warp's tile in shared memory, if lines are short and without gaps */
 };
 
 template <int A, int K>
@@ -7508,6 +7510,198 @@ static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const l
     scan_strip<A, K, D, LOOSE, COLS_FEW>(a, from, to, count, stores);
 }
 
+/* ---- Short lines in one piece of memory ---- */
+/*
+ * Lines of up to SHORT_LINE elements that lie one behind the other, or side by side in items of a
+ * few, without gaps, of one dtype in both tensors. A warp has tiles of its own: a few lines for
+ * each thread, copied to shared memory as they lie. A thread scans a line where it stands, from its
+ * beginning to its end, and the results leave as the elements came. So threads share nothing but
+ * the copies, a line may begin anywhere, and what is done is as long as the line, not as the next
+ * power of two. Other warps compute while one waits for its copies: more of them are better than
+ * copies that run ahead.
+ *   Threads whose lines begin a multiple of four vectors apart would meet the same banks: there 16
+ * bytes lie between items. Lines of whole vectors are read and stored in vectors.
+ */
+enum { SHORT_LINE = 256, SHORT_BYTES = 6400 };
+static constexpr __host__ __device__ int short_warps(size_t size) { return size == 4 ? 24 : 16; }
+
+/* H_1 of groups that come one after the other. Offset doubling needs of those before one total, two
+ * sums of two, four of four and eight of eight; where any order gives the same bits, nothing. */
+template <int K, class T>
+struct group_history {
+  T one, two[2], four[4], eight[8], above;
+  __device__ __forceinline__ void begin() {
+    set_neutral<K>(&above);
+    one = above;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      eight[i] = above;
+      if (i < 4) four[i] = above;
+      if (i < 2) two[i] = above;
+    }
+  }
+  template <int N>
+  __device__ __forceinline__ T push(T (&old)[N], T x) {
+    const T y = combined<K>(old[N - 1], x);
+#pragma unroll
+    for (int i = N - 1; i > 0; --i) old[i] = old[i - 1];
+    old[0] = x;
+    return y;
+  }
+  /* The next group's total: `above` becomes H_1 of all up to it. */
+  __device__ __forceinline__ void follow(T total) {
+    const T pair = combined<K>(one, total);
+    one = total;
+    above = push(eight, push(four, push(two, pair)));
+  }
+};
+
+/* The elements of a group become its results. MORE: another group follows. */
+template <int A, int K, bool MORE, class T>
+GPURED__DEV void scan_group(group_history<K, T> *h, T *v) {
+  const T e = h->above;
+  if (cols_free(A, K)) {
+    v[0] = combined<K>(e, v[0]);
+#pragma unroll
+    for (int i = 1; i < GPURED__LANES; ++i) v[i] = combined<K>(v[i - 1], v[i]);
+    h->above = v[GPURED__LANES - 1];
+  } else {
+    doubling<K, T, 1>::scan(v);
+    if (MORE) h->follow(v[GPURED__LANES - 1]);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) v[i] = combined<K>(e, v[i]);
+  }
+}
+
+/* A line in shared memory, elements `step` bytes apart, from its next group on. */
+template <int A, int K, int D, bool VECTORS>
+struct short_line {
+  typedef typename acc<A>::T T;
+  typedef typename stored<D>::S S;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  char *at;
+  int step;
+  T before; /* the result in front of the group, if the scan is exclusive */
+  group_history<K, T> history;
+
+  /* `count` elements, at most LIMIT. */
+  template <int LIMIT>
+  __device__ __forceinline__ void scan(const line_scan &a, int count) {
+    T v[GPURED__LANES];
+    uint4 raw[SIZE];
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) {
+      set_neutral<K>(&v[i]);
+      if (i >= LIMIT || i >= count) continue;
+      if (VECTORS && i % V == 0) raw[i / V] = ((const uint4 *)at)[i / V];
+      widen<D>(VECTORS ? element_of<D>(raw[i / V], i % V) : *(const S *)(at + i * step), &v[i]);
+      v[i] = scanned<A, K>::enter(v[i], a.j);
+    }
+    scan_group<A, K, LIMIT == GPURED__LANES>(&history, v);
+#pragma unroll
+    for (int i = 0; i < LIMIT; ++i) v[i] = scanned<A, K>::leave(v[i], a.j);
+    if (a.exclusive) {
+      const T last = v[LIMIT - 1];
+#pragma unroll
+      for (int i = LIMIT - 1; i > 0; --i) v[i] = v[i - 1];
+      v[0] = before;
+      before = last;
+    }
+#pragma unroll
+    for (int i = 0; i < LIMIT; ++i) {
+      if (i >= count) continue;
+      const uint64_t bits = packed_bits<SIZE>(a.j, v[i]);
+      if (!VECTORS) *(S *)(at + i * step) = (S)bits;
+      if (VECTORS) set_element<SIZE>(&raw[i / V], i % V, bits);
+      if (VECTORS && i % V == V - 1) ((uint4 *)at)[i / V] = raw[i / V];
+    }
+    at += GPURED__LANES * step;
+  }
+  /* The last group has as many steps as its elements need, not 16. */
+  __device__ __forceinline__ void run(const line_scan &a) {
+    int left = (int)a.j.n;
+    before = A == GPURED__U64 ? (T)a.empty_integer : (T)a.empty_real;
+    history.begin();
+#pragma unroll 1
+    for (; left >= GPURED__LANES; left -= GPURED__LANES) scan<GPURED__LANES>(a, GPURED__LANES);
+    if (left > 8)
+      scan<GPURED__LANES - 1>(a, left);
+    else if (left > 4)
+      scan<8>(a, left);
+    else if (left > 0)
+      scan<4>(a, left);
+  }
+};
+
+/* A tile of a tensor and its place in shared memory. */
+template <class S>
+struct line_tile {
+  char *memory, *stage;
+  int bytes, lines;
+  unsigned recip;
+  __device__ __forceinline__ line_tile(const line_scan &a, const char *base, int64_t number,
+                                       char *stage_) {
+    const int64_t first = number * a.lines;
+    lines = (int)min((int64_t)a.lines, a.j.outputs - first);
+    bytes = lines * (int)a.j.n * (int)sizeof(S);
+    memory = (char *)base + first * a.j.n * (int)sizeof(S);
+    stage = stage_;
+    recip = a.unit_recip[0];
+  }
+  __device__ __forceinline__ char *vector(int v) const {
+    return stage + 16 * (v + (int)__umulhi((unsigned)v, recip));
+  }
+  __device__ __forceinline__ S *element(int e) const {
+    enum { V = 16 / sizeof(S) };
+    return (S *)vector(e / V) + e % V;
+  }
+  /* Vectors, and elements where the tensor ends inside one or does not begin with one. */
+  __device__ __forceinline__ void fetch(bool aligned) const {
+    const int lane = (int)threadIdx.x % 32, vectors = aligned ? bytes / 16 : 0;
+#pragma unroll 4
+    for (int v = lane; v < vectors; v += 32) copy_16(vector(v), memory + 16 * v);
+#pragma unroll 8
+    for (int e = vectors * (16 / (int)sizeof(S)) + lane; e < bytes / (int)sizeof(S); e += 32)
+      *element(e) = ((const S *)memory)[e];
+  }
+  __device__ __forceinline__ void store(bool aligned) const {
+    const int lane = (int)threadIdx.x % 32, vectors = aligned ? bytes / 16 : 0;
+#pragma unroll 4
+    for (int v = lane; v < vectors; v += 32) ((uint4 *)memory)[v] = *(const uint4 *)vector(v);
+#pragma unroll 8
+    for (int e = vectors * (16 / (int)sizeof(S)) + lane; e < bytes / (int)sizeof(S); e += 32)
+      ((S *)memory)[e] = *element(e);
+  }
+};
+
+/* a.lines lines to a tile, in items of a.in_stride lines, a.unit bytes apart in shared memory. */
+template <int A, int K, int D, bool VECTORS>
+static __global__ void __launch_bounds__(short_warps(sizeof(typename acc<A>::T)) * 32, 1)
+    scan_short(const line_scan a) {
+  typedef line_tile<typename stored<D>::S> tile;
+  extern __shared__ __align__(128) char space[];
+  const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32, width = (int)a.in_stride;
+  char *const stage = space + warp * a.tile_bytes;
+  for (int64_t number = (int64_t)blockIdx.x * warps + warp; number < a.tiles;
+       number += (int64_t)gridDim.x * warps) {
+    const tile from(a, a.j.in, number, stage), to(a, a.j.out, number, stage);
+    from.fetch(a.aligned_in);
+    copies_wait();
+    __syncwarp();
+#pragma unroll 1
+    for (int l = (int)threadIdx.x % 32; l < to.lines; l += 32) {
+      const int item = VECTORS ? l : l / width;
+      short_line<A, K, D, VECTORS> line;
+      line.at = stage + item * a.unit + (l - item * width) * stored<D>::SIZE;
+      line.step = VECTORS ? (int)stored<D>::SIZE : width * stored<D>::SIZE;
+      line.run(a);
+    }
+    __syncwarp();
+    to.store(a.aligned_out);
+    __syncwarp();
+  }
+}
+
 /* ============================================================================================== */
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
@@ -8887,6 +9081,48 @@ static void choose_piece(const machine *m, const gpured__plan *p, int64_t rows, 
 /* Lines side by side have so many bytes, or more, where memory is read as it lies. */
 enum { PIECE_SHORT = 64, PIECE_LONG = 32 };
 
+/* Short lines without gaps, in tiles of whole items and vectors that have some kilobytes and a line
+ * for each thread. Lines of a power of two that begin at vectors are faster as a stream. */
+static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), width = a->in_stride;
+  const int64_t item = p->n * width * size, vectors = item % 16 ? 0 : item / 16;
+  const int last = a->j.kept_count - 1, most = short_warps(p->acc == GPURED__F32 ? 4 : 8);
+  int64_t least = 1, items, warps;
+  if (p->n < 2 || p->n > SHORT_LINE || width < 1 || p->in_dtype != p->out_dtype) return 0;
+  if (width > 1 && (last < 0 || a->j.kept[last].n != width || width * size >= PIECE_SHORT))
+    return 0;
+  if (!is_one_piece(a, width)) return 0;
+  a->aligned_in = (uintptr_t)p->in % 16 == 0;
+  a->aligned_out = (uintptr_t)p->out % 16 == 0;
+  if (width == 1 && size > 1 && p->n >= GPURED__LANES && (p->n & (p->n - 1)) == 0 &&
+      a->aligned_in && a->aligned_out)
+    return 0;
+  s->kernel = gpured__short_scan_kernel(p->acc, kind, p->in_dtype, vectors && width == 1);
+  if (!s->kernel) return 0;
+  a->unit = (int)item;
+  if (vectors && vectors % 4 == 0) {
+    a->unit += 16;
+    a->unit_recip[0] =
+        (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors);
+  }
+  while (least * item % 16) least *= 2;
+  items = least;
+  while (items * width * 2 <= 32) items *= 2;
+  if (size == 2 && width > 1 && 32 / width >= least) items = 32 / width / least * least;
+  while (items * 2 * a->unit <= SHORT_BYTES) items *= 2;
+  a->tile_bytes = (int)(items * a->unit + 127) / 128 * 128;
+  warps = m->shared / a->tile_bytes < most ? m->shared / a->tile_bytes : most;
+  if (warps < 2) return 0;
+  a->lines = (int)(items * width);
+  a->tiles = gpured__ceil_div(p->outputs, a->lines);
+  s->threads = (int)warps * 32;
+  s->shared = (size_t)(warps * a->tile_bytes);
+  s->blocks = gpured__ceil_div(a->tiles, warps);
+  if (s->blocks > m->processors) s->blocks = m->processors;
+  return 1;
+}
+
 static void choose_beside_short(const machine *m, const gpured__plan *p, int64_t width, size_t size,
                                 scan_launch *s) {
   line_scan *a = &s->a;
@@ -8984,7 +9220,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
-  if (choose_beside(m, p, kind, size, s)) return;
+  if (choose_short(m, p, kind, s) || choose_beside(m, p, kind, size, s)) return;
   if (p->n > SCAN_CHUNK)
     choose_long_lines(m, a, (int)(16 / size));
   else
@@ -15124,6 +15360,25 @@ static const void *few_kernel_for(int k, int loose) {
   if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
   return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
 }
+
+template <int A, int K, int D>
+static const void *short_scan_kernel(int vectors) {
+  return vectors ? (const void *)scan_short<A, K, D, true>
+                 : (const void *)scan_short<A, K, D, false>;
+}
+template <int A, int D>
+static const void *short_scan_kernel_for(int k, int vectors) {
+  if (k == K_MUL) return short_scan_kernel<A, K_MUL, D>(vectors);
+  if (k == K_MAX) return short_scan_kernel<A, K_MAX, D>(vectors);
+  return k == K_ADD ? short_scan_kernel<A, K_ADD, D>(vectors) : NULL;
+}
+/* The sign of an integer matters to what compares. */
+template <int SIGNED, int UNSIGNED>
+static const void *short_scan_kernel_of_integers(int k, int is_signed, int vectors) {
+  return k == K_MAX && is_signed ? short_scan_kernel<GPURED__U64, K_MAX, SIGNED>(vectors)
+                                 : short_scan_kernel_for<GPURED__U64, UNSIGNED>(k, vectors);
+}
+
 /* ---- GEMM-reduce ---- */
 
 template <int BN>
@@ -15346,6 +15601,29 @@ GPURED__TABLE const void *gpured__few_kernel(int acc, int k, int dtype, int loos
     case GPURED__U64 * 16 + GPURED_I64:
     case GPURED__U64 * 16 + GPURED_U64:
       return few_kernel_for<GPURED__U64, GPURED_I64>(k, loose);
+  }
+  return NULL;
+}
+
+GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int k, int dtype, int vectors) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return short_scan_kernel_for<GPURED__F32, GPURED_F32>(k, vectors);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return short_scan_kernel_for<GPURED__F32, GPURED_F16>(k, vectors);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return short_scan_kernel_for<GPURED__F32, GPURED_BF16>(k, vectors);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return short_scan_kernel_for<GPURED__F64, GPURED_F64>(k, vectors);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return short_scan_kernel_for<GPURED__U64, GPURED_I64>(k, vectors);
+    case GPURED__U64 * 16 + GPURED_I32:
+    case GPURED__U64 * 16 + GPURED_U32:
+      return short_scan_kernel_of_integers<GPURED_I32, GPURED_U32>(k, dtype == GPURED_I32, vectors);
+    case GPURED__U64 * 16 + GPURED_I8:
+    case GPURED__U64 * 16 + GPURED_U8:
+      return short_scan_kernel_of_integers<GPURED_I8, GPURED_U8>(k, dtype == GPURED_I8, vectors);
   }
   return NULL;
 }

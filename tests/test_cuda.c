@@ -223,8 +223,8 @@ static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
   CHECK(st == GPURED_OK, "a scan on the CPU: status %d", (int)st);
 }
 
-static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, int axis,
-                             unsigned flags, int shift, int out_shift, int in_place) {
+static void scan_data_there(int kind, int op, int dtype, int dims, const int64_t *shape, int axis,
+                            unsigned flags, int shift, int out_shift, int in_place) {
   box in, got, want;
   copy din, dout;
   gpured_options o = stream_options(NULL);
@@ -232,7 +232,7 @@ static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, 
   gpured_status st;
   size_t bytes = 0;
   const char *name;
-  in = box_filled(dtype, dims, shape, LAYOUT_C, OR_UNIFORM, (uint64_t)(shape[0] + shape[dims - 1]));
+  in = box_filled(dtype, dims, shape, LAYOUT_C, kind, (uint64_t)(shape[0] + shape[dims - 1]));
   got = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
   want = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
   name = text("scan %s of %s axis %d flags %u shift %d to %d in place %d on the device",
@@ -265,6 +265,11 @@ static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, 
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, int axis,
+                             unsigned flags, int shift, int out_shift, int in_place) {
+  scan_data_there(OR_UNIFORM, op, dtype, dims, shape, axis, flags, shift, out_shift, in_place);
 }
 
 static void scan_there(int op, int dtype, int64_t rows, int64_t cols, int axis, unsigned flags,
@@ -526,6 +531,31 @@ static void test_device_scan_few(gpured_backend backend) {
                          place);
       }
 }
+
+/* Short lines without gaps, one behind the other or a few side by side: tiles of one item and of
+ * many, one that ends inside a vector, values of every kind. */
+static void test_device_scan_short(gpured_backend backend) {
+  static const int64_t lengths[] = {2,  3,  4,  6,  8,  11, 15, 16,  17,  20,  24,  31,
+                                    32, 33, 48, 57, 64, 65, 96, 100, 128, 160, 255, 256};
+  static const int64_t columns[] = {1, 1, 2, 3, 8, 13, 15}, items[] = {1, 5, 37, 700};
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_MIN, GPURED_MAX};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  int i, j, k, d, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(columns); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+          const int64_t shape[3] = {items[(i + j + k + d) % 4], lengths[i], columns[j]};
+          const int dims = columns[j] == 1 ? 2 : 3;
+          const int place = t % 3 == 0 && usual_output(ops[k], all_dtypes[d]) == all_dtypes[d];
+          if (shape[0] == 700 && lengths[i] * columns[j] > 600) continue;
+          scan_data_there(kinds[(i + k) % 3], ops[k], all_dtypes[d], dims, shape, 1,
+                          (unsigned)(t / 4 % 4), t % 5 == 0 ? t / 5 % 9 : 0,
+                          t % 7 == 0 ? t / 7 % 9 : 0, place);
+        }
+}
+
 /* Sequences of several axes: the innermost one contiguous, so that they lie in pieces, which begin
  * at vectors or anywhere; or not, and then they are columns of two axes. */
 static void test_device_several_axes(gpured_backend backend) {
@@ -1264,6 +1294,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
+                                {"device_scan_short", test_device_scan_short, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
                                 {"device_graphs", test_graphs, T_CUDA},
                                 {"device_memory", test_memory, T_CUDA},
