@@ -146,11 +146,16 @@ ifeq ($(HAVE_CUDA),1)
 endif
 LIB_OBJ := $(BUILD)/obj/gpured_omp.o $(CUDA_OBJ)
 
+# Of two files of the suite: the one that holds the implementation once more, whose text the library
+# has had optimized already, and what the tests compare with.
+TU2_CFLAGS    ?= -O0
+ORACLE_CFLAGS ?=
+
 # Objects made with other flags are never reused: everything depends on this file, which is rewritten
 # only when one of the commands it holds has changed.
 FLAGS := $(BUILD)/flags
 ifneq ($(filter-out $(BUILDS_NOTHING),$(or $(MAKECMDGOALS),all)),)
-  FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC_LIB) $(TU2_CFLAGS) $(LDFLAGS) $(LIBS))
+  FLAGS_NOW := $(strip $(LIB_CC) $(PROG_CC) $(TEST_CXX) $(NVCC_LIB) $(TU2_CFLAGS) $(ORACLE_CFLAGS) $(LDFLAGS) $(LIBS))
   ifneq ($(FLAGS_NOW),$(if $(wildcard $(FLAGS)),$(strip $(file <$(FLAGS)))))
     $(shell mkdir -p $(BUILD))
     $(file >$(FLAGS),$(FLAGS_NOW))
@@ -192,14 +197,13 @@ $(EXAMPLES): $(LIB_A) $(FLAGS)
 	@mkdir -p $(@D) $(BUILD)/obj
 	$(PROG_CC) $(call DEPS,$(filter %.c,$^)) $(filter %.c,$^) $(LIB_A) $(LDFLAGS) $(LIBS) -o $@
 
-# TU2_CFLAGS: of the file that holds the implementation once more.
 SUITE_CPP := $(if $(filter 1,$(HAVE_CXX)),$(filter %.cpp,$(SUITE_SRC)))
 SUITE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter %.c,$(SUITE_SRC))) \
              $(patsubst %.cpp,$(BUILD)/obj/%.cpp.o,$(SUITE_CPP))
 
 $(BUILD)/obj/tests/%.o: tests/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(filter 1,$(HAVE_WRAP)),-DTEST_WRAP) $(if $(SUITE_CPP),-DTEST_CXX) $(TEST_CUDA) $(if $(filter %_tu2.c,$<),$(TU2_CFLAGS)) $(call DEPS,$<) -c $< -o $@
+	$(TEST_CC) -pthread -DTEST_PTHREADS $(if $(filter 1,$(HAVE_WRAP)),-DTEST_WRAP) $(if $(SUITE_CPP),-DTEST_CXX) $(TEST_CUDA) $(if $(filter %_tu2.c,$<),$(TU2_CFLAGS)) $(if $(filter tests/oracle.c tests/util.c,$<),$(ORACLE_CFLAGS)) $(call DEPS,$<) -c $< -o $@
 
 $(BUILD)/obj/tests/%.cpp.o: tests/%.cpp $(FLAGS)
 	@mkdir -p $(@D)
