@@ -9081,12 +9081,23 @@ static void choose_piece(const machine *m, const gpured__plan *p, int64_t rows, 
 /* Lines side by side have so many bytes, or more, where memory is read as it lies. */
 enum { PIECE_SHORT = 64, PIECE_LONG = 32 };
 
+/* Is a thread for a line what is fastest (measured on an H200)? Not for longer ones of which there
+ * are few, nor where they are copied element by element. Lines of a power of two that begin at
+ * vectors are faster as a stream. */
+static int suits_short(const machine *m, const line_scan *a, int64_t size) {
+  const int aligned = a->aligned_in && a->aligned_out;
+  if (a->j.n > 32 && a->j.outputs < (int64_t)m->processors * 128) return 0;
+  if (!aligned) return size < 4 || a->j.n <= 128;
+  return a->in_stride > 1 || size == 1 || a->j.n < GPURED__LANES || (a->j.n & (a->j.n - 1)) != 0;
+}
+
 /* Short lines without gaps, in tiles of whole items and vectors that have some kilobytes and a line
- * for each thread. Lines of a power of two that begin at vectors are faster as a stream. */
+ * for each thread. */
 static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), width = a->in_stride;
   const int64_t item = p->n * width * size, vectors = item % 16 ? 0 : item / 16;
+  const int64_t unit = item + (vectors && vectors % 4 == 0 ? 16 : 0);
   const int last = a->j.kept_count - 1, most = short_warps(p->acc == GPURED__F32 ? 4 : 8);
   int64_t least = 1, items, warps;
   if (p->n < 2 || p->n > SHORT_LINE || width < 1 || p->in_dtype != p->out_dtype) return 0;
@@ -9095,25 +9106,21 @@ static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_
   if (!is_one_piece(a, width)) return 0;
   a->aligned_in = (uintptr_t)p->in % 16 == 0;
   a->aligned_out = (uintptr_t)p->out % 16 == 0;
-  if (width == 1 && size > 1 && p->n >= GPURED__LANES && (p->n & (p->n - 1)) == 0 &&
-      a->aligned_in && a->aligned_out)
-    return 0;
+  if (!suits_short(m, a, size)) return 0;
   s->kernel = gpured__short_scan_kernel(p->acc, kind, p->in_dtype, vectors && width == 1);
   if (!s->kernel) return 0;
-  a->unit = (int)item;
-  if (vectors && vectors % 4 == 0) {
-    a->unit += 16;
-    a->unit_recip[0] =
-        (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors);
-  }
   while (least * item % 16) least *= 2;
   items = least;
   while (items * width * 2 <= 32) items *= 2;
   if (size == 2 && width > 1 && 32 / width >= least) items = 32 / width / least * least;
-  while (items * 2 * a->unit <= SHORT_BYTES) items *= 2;
-  a->tile_bytes = (int)(items * a->unit + 127) / 128 * 128;
+  while (items * 2 * unit <= SHORT_BYTES) items *= 2;
+  a->tile_bytes = (int)(items * unit + 127) / 128 * 128;
   warps = m->shared / a->tile_bytes < most ? m->shared / a->tile_bytes : most;
   if (warps < 2) return 0;
+  a->unit = (int)unit;
+  if (unit > item)
+    a->unit_recip[0] =
+        (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors);
   a->lines = (int)(items * width);
   a->tiles = gpured__ceil_div(p->outputs, a->lines);
   s->threads = (int)warps * 32;
