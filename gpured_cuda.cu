@@ -9067,10 +9067,7 @@ static void choose_piece(const machine *m, const gpured__plan *p, int64_t rows, 
   for (i = 0; i < 2; ++i) {
     const int unit = (int)(rows * width) * sizes[i], vectors = unit / 16;
     const size_t all = (size_t)units * (size_t)(unit + (unit_has_gap(unit) ? 16 : 0));
-    s->a.unit_recip[i] =
-        unit_has_gap(unit)
-            ? (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors)
-            : 0;
+    s->a.unit_recip[i] = unit_has_gap(unit) ? recip_of(vectors) : 0;
     if (all > bytes) bytes = all;
   }
   if (s->shared + bytes > (size_t)m->shared) return;
@@ -9118,9 +9115,7 @@ static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_
   warps = m->shared / a->tile_bytes < most ? m->shared / a->tile_bytes : most;
   if (warps < 2) return 0;
   a->unit = (int)unit;
-  if (unit > item)
-    a->unit_recip[0] =
-        (unsigned)((((uint64_t)1 << 32) + (unsigned)vectors - 1) / (unsigned)vectors);
+  if (unit > item) a->unit_recip[0] = recip_of(vectors);
   a->lines = (int)(items * width);
   a->tiles = gpured__ceil_div(p->outputs, a->lines);
   s->threads = (int)warps * 32;

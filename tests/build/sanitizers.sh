@@ -24,8 +24,8 @@ program() {
 }
 
 # suite NAME LIBRARY-FLAGS -- TEST-FLAGS: $scratch/NAME-suite and $scratch/NAME-golden. What the tests
-# compare with takes most of their time: it is optimized, and may have oracle_flags in
-# place of theirs.
+# compare with takes most of their time: it is optimized, and may have oracle_flags in place of
+# theirs.
 suite() {
   made=$scratch/$1 library=; shift
   while [ "$1" != -- ]; do library="$library $1"; shift; done
@@ -61,7 +61,7 @@ if wants thread; then
     # Not env_fork: ThreadSanitizer follows no threads into a child.
     check 'thread: suite' "$scratch/thread-suite" $(full \
       'reduce scan gemm tensor args api env_mode env_openmp env_repeated env_pthreads faults' \
-      '--part=1/2 env_openmp env_pthreads env_mode_of reduce_threads scan_long scan_many gemm_threads private')
+      'env_openmp env_pthreads env_mode_of reduce_threads scan_long scan_many gemm_threads private')
   fi
   unset TSAN_OPTIONS OMP_NUM_THREADS
 fi
