@@ -5279,8 +5279,8 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones, where there are enough of them, and lines side by
- * side have kernels of their own, at the end of this section.
+ * That is for lines of any kind. Contiguous ones, where there are enough of them, lines side by side
+ * and short ones without gaps have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
