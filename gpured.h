@@ -3822,15 +3822,16 @@ GPURED__INLINE void GPURED__N(join_tower)(int kernel, int J, int start, GPURED__
   for (j = 0; j < J; ++j) GPURED__N(store)(acc + j * GPURED__W, v[j]);
 }
 
-/* The same for any J up to 16, a loop for each. */
+/* The same for any J up to 16, a loop for each: those that a whole number of columns can make. */
 GPURED__INLINE void GPURED__N(join_towers)(int kernel, int J, int start, GPURED__T *acc,
                                            const GPURED__T *x, int64_t count) {
 #if GPURED__SPARING
   GPURED__N(join_tower)(kernel, J, start, acc, x, count);
 #else
-#define GPURED__TOWER(j)                                    \
-  case j:                                                   \
-    GPURED__N(join_tower)(kernel, j, start, acc, x, count); \
+#define GPURED__TOWER(j)                                      \
+  case j:                                                     \
+    if (j * GPURED__W % GPURED__LANES == 0)                   \
+      GPURED__N(join_tower)(kernel, j, start, acc, x, count); \
     break
   switch (J) {
     GPURED__TOWER(1);
