@@ -540,6 +540,10 @@ static __device__ int size_of(int dtype) { return 1 << log2_size_of(dtype); }
  */
 enum { K_ADD, K_SQUARE, K_MUL, K_MAX, K_ARG, K_LSE, K_MOMENTS };
 
+/* Nodes of segments are [outputs][segments], or [segments][outputs], since columns write them side
+ * by side, or one lane after the other, [segments][16][outputs]. */
+enum { BESIDE_NOT, BESIDE_NODES, BESIDE_LANES };
+
 /* A reduction as the kernels see it. */
 struct job {
   int op, in_dtype, out_dtype, how, ddof, kept_count, line_count;
@@ -550,8 +554,8 @@ struct job {
   gpured__axis kept[GPURED_MAX_NDIM], line[GPURED_MAX_NDIM];
   int64_t segments;      /* of a sequence */
   int64_t segment_units; /* 2^k blocks each */
-  char *partial;         /* nodes [outputs][segments], when there are several */
-  int beside;            /* nodes [segments][outputs] instead: columns write them side by side */
+  char *partial;         /* nodes, when there are several */
+  int beside;            /* how they lie there */
   int place;             /* whose words segments meet in; below 0: in a second launch */
 };
 
@@ -1284,7 +1288,9 @@ static __global__ void __launch_bounds__(finish_threads(LANES))
   for (int64_t first_s = (int64_t)blockIdx.x * per_block; first_s < j.outputs;
        first_s += (int64_t)gridDim.x * per_block) {
     const int64_t s = first_s + (slot >> slots_log2);
-    const N *nodes = (const N *)j.partial + s * (j.beside ? 1 : j.segments) * LANES + lane;
+    const N *nodes = (const N *)j.partial + (j.beside == BESIDE_LANES
+                                                 ? s + lane * j.outputs
+                                                 : s * (j.beside ? 1 : j.segments) * LANES + lane);
     const int64_t step = (j.beside ? j.outputs : 1) * LANES;
     int64_t passes = (j.segments + slots * 16 - 1) / (slots * 16);
     for (int64_t pass = 0; pass < passes; ++pass) {
@@ -3285,10 +3291,14 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * Rows that begin anywhere (a width that is no multiple of 16 bytes, say) lie turned: 16 of them
  * are a multiple of 16 bytes, so that all rows of a lane begin equally far behind a border. The
  * threads of a lane read whole vectors from the border before the tile's first column on, and a
- * tile has V - 1 columns less than they read, so that each lane has all of them. Few columns
- * without gaps would leave most of those vectors empty: there the 16 rows of the lanes, which
- * follow each other in memory, are one row of 16 times as many columns, and what a thread has are
- * columns of several lanes (c.narrow).
+ * tile has V - 1 columns less than they read, so that each lane has all of them.
+ *
+ * Rows without gaps that are not lines of 128 bytes would leave such vectors empty where they are
+ * short, and otherwise cost a fifth more from the second cache, in lines and sectors of which half
+ * is another tile's. There the 16 rows of the lanes, which follow each other in memory, are one row
+ * of 16 times as many columns (c.narrow), and what a thread has are columns of several lanes. If
+ * that is longer than a block of threads is wide, a tile is 4 KB of it (c.span), and the lanes of a
+ * column meet in the second launch.
  *
  * The rows of a sequence of two axes are as far apart as the inner one has it, and where that ends
  * they go on elsewhere: a thread counts its place along it.
@@ -3300,6 +3310,9 @@ enum {
   /* Bytes that are read by blocks of threads which are all there at once, so that clusters join
    * their segments. Of more, such blocks do not end together: 0.03 to 0.08 slower at twice that. */
   COLS_AT_ONCE = 1 << 29,
+  SPAN_LEAST = 1 << 23, /* bytes */
+  SPAN_LEAST_ROWS = 32, /* of a thread */
+  SPAN_MOST_ROWS = 2048,
   COLS_SHORT = 64,
   SHORT_NARROW = 64,   /* bytes of a row: fewer columns of more than COLS_SHORT rows go elsewhere */
   SHORT_MANY = 256,    /* threads that keep a multiprocessor busy */
@@ -3312,18 +3325,22 @@ struct cols {
   int64_t tiles;            /* along it; for short ones, strips of a thread in all */
   int across_log2;          /* threads along it */
   int deep_log2;            /* threads along a segment */
-  int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
+  int blocks_log2;          /* blocks that each of them takes where lanes matter */
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
   int64_t outer_bytes;      /* from one element to the next along the outer one, */
   int64_t stride, jump;     /* to a thread's next row, and what the end of the inner axis adds */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
-  int narrow;               /* 16 rows are read as one, and a tile is all columns */
+  int narrow;               /* 2^rows_log2 rows are read as one, and a tile is all of it, */
+  int span;                 /* or so many elements: there are several */
+  int rows_log2;            /* a thread's rows are so far apart: 4 where lanes matter */
+  int rows;                 /* that a thread takes, or with 15 others, which have other lanes */
+  unsigned groups;          /* of segments: as many as a cluster has */
   int share_log2;           /* short ones: so many threads have a strip together */
   int packed;               /* a thread's results are whole vectors, */
   int64_t out_step;         /* or neighbours so many bytes apart */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
-  int span;                 /* short ones that are needed twice: rows of a quarter of a strip */
+  int quarter;              /* short ones that are needed twice: its rows, of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
                                threads to its next: strips, segments, batches */
 };
@@ -3377,18 +3394,20 @@ struct line_turn {
 enum { COLS_RING = 3, COLS_ROWS = 4 };
 enum { COLS_RING_BYTES = COLS_RING * COLS_ROWS * COLS_THREADS * 16 };
 struct column_ring {
-  char *mine[COLS_ROWS]; /* which four rows have in common, but for bytes */
+  char *space;
+  int mine[COLS_ROWS]; /* where in it */
+  const job *j;
   const cols *c;
   const char *next;
   int left, at, along;
-  const char *end; /* of the input, for the last thread of a row; otherwise NULL */
+  bool edge; /* is the thread a row's last one, whose copies end where the input does? */
 
   __device__ __forceinline__ char *slot(int k) const {
-    return mine[k] + (at * COLS_ROWS + k) * COLS_THREADS * 16;
+    return space + mine[k] + (at * COLS_ROWS + k) * COLS_THREADS * 16;
   }
   __device__ __forceinline__ void ask() {
     const int64_t step = c->stride;
-    if (c->inner && !end) {
+    if (c->inner && !edge) {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k) {
         copy_if<16>(k < left, slot(k), next);
@@ -3397,26 +3416,31 @@ struct column_ring {
     } else if (c->inner) {
 #pragma unroll
       for (int k = 0; k < COLS_ROWS; ++k) {
-        if (k < left) copy_before(slot(k), next, end);
+        if (k < left) copy_before(slot(k), next, j->end);
         to_next_row(*c, &next, &along);
       }
     } else {
+      if (!edge)
 #pragma unroll
-      for (int k = 0; k < COLS_ROWS; ++k)
-        if (!end)
-          copy_if<16>(k < left, slot(k), next + k * step);
-        else if (k < left)
-          copy_before(slot(k), next + k * step, end);
+        for (int k = 0; k < COLS_ROWS; ++k) copy_if<16>(k < left, slot(k), next + k * step);
+      else
+#pragma unroll
+        for (int k = 0; k < COLS_ROWS; ++k)
+          if (k < left) copy_before(slot(k), next + k * step, j->end);
       next += COLS_ROWS * step;
     }
     copies_commit();
     left -= COLS_ROWS;
   }
-  /* space: of `across` threads side by side */
-  __device__ __forceinline__ void start(char *space, int across, const char *from, int rows) {
+  /* to: of `across` threads side by side */
+  __device__ __forceinline__ void start(char *to, int across, const char *from, int rows) {
     const line_turn turn(from, c->stride, across);
+    space = to;
 #pragma unroll
-    for (int k = 0; k < COLS_ROWS; ++k) mine[k] = space + turn(k);
+    for (int k = 0; k < COLS_ROWS; ++k) {
+      mine[k] = turn(k);
+      asm volatile("" : "+r"(mine[k])); /* or it is worked out again for each copy */
+    }
     next = from;
     left = rows;
     for (at = 0; at < COLS_RING; ++at) ask();
@@ -3432,27 +3456,58 @@ struct column_ring {
   }
 };
 
+/* Which tile a block of threads has. It is looked up again at the end, rather than keep registers
+ * from the rows on their way. */
+struct column_tile {
+  int64_t tile, group, outer;
+  unsigned rank; /* in the cluster */
+  __device__ __forceinline__ explicit column_tile(const cols &c) {
+    unsigned block;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block)); /* volatile: not what was kept */
+    const unsigned k = block >> c.cluster_log2, tiles = (unsigned)c.tiles;
+    rank = block - (k << c.cluster_log2);
+    tile = k % tiles;
+    group = k / tiles % c.groups;
+    outer = k / tiles / c.groups;
+  }
+  __device__ __forceinline__ int64_t segment(const cols &c) const {
+    return (group << c.cluster_log2) + rank;
+  }
+  __device__ __forceinline__ int64_t first_col(const cols &c) const {
+    return tile * (c.span ? c.span : c.columns);
+  }
+  __device__ __forceinline__ int64_t first_row(const cols &c, int deep) const {
+    return ((segment(c) << c.deep_log2) + deep) * c.rows;
+  }
+};
+
+/* Bits `from` to `to`, of 32. */
+GPURED__DEV unsigned bits_between(int from, int to) {
+  return to <= from ? 0 : ~0u >> (32 - to) & ~0u << from;
+}
+
 /* What a thread has of a segment: V columns of one lane, or where 16 rows are one, of several; and
  * then those of the last row that exist, which are not in the ring. */
 struct column_share {
-  int64_t from; /* block */
-  int lane, rows;
-  int place, width; /* narrow: of the first column in the 16 rows, and of one of those */
+  int deep, lane, rows;
+  int elements;     /* of the piece that 16 lanes have together, or one thread of narrow rows */
+  int place;        /* of the first column, in the tile */
   const char *last; /* row */
-  int begin, end;   /* of what exists in it */
+  unsigned exist;   /* in it: a bit for each column */
 
   __device__ __forceinline__ bool has(int i) const { return rows > 0 || in_last(i); }
-  __device__ __forceinline__ bool in_last(int i) const { return i >= begin && i < end; }
+  __device__ __forceinline__ bool in_last(int i) const { return exist >> i & 1; }
   /* Which of its rows is the best one is a short number, and blocks do not matter, since the
-   * thread's rows are 16 apart from the first to the last. */
-  __device__ __forceinline__ int64_t index(int i, int row) const {
-    const int l = width ? (place + i) / width : lane;
-    return from * GPURED__BLOCK + l + (int64_t)row * GPURED__LANES;
+   * thread's rows are equally far apart from the first to the last. */
+  __device__ __forceinline__ int64_t index(const cols &c, const column_tile &at, int i,
+                                           int row) const {
+    const int l = c.narrow ? ((int)at.first_col(c) + place + i) / c.columns : lane;
+    return at.first_row(c, deep) + l + ((int64_t)row << c.rows_log2);
   }
   /* f(i, x) for what exists of the last row. */
   template <int D, class T, class F>
   __device__ __forceinline__ void each_of_last(int how, const F &f) const {
-    if (begin >= end) return;
+    if (!exist) return;
 #pragma unroll
     for (int i = 0; i < strip<D>::V; ++i) {
       T x;
@@ -3521,14 +3576,14 @@ struct column_segment {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &c, const column_share &share, column_ring &ring,
+  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
                        T *stack, const F &put) {
     const int threads = (int)blockDim.x;
-    const int64_t from = share.rows > 0 || share.begin < share.end ? share.from : j.n;
-    int64_t count = 0;
+    const int blocks = (share.elements + GPURED__BLOCK - 1) / GPURED__BLOCK;
+    int count = 0;
     T a[V];
-    for (; count < 1 << c.blocks_log2 && (from + count) * GPURED__BLOCK < j.n; ++count) {
-      ring_lanes<D, K>(j, share, ring, share.rows - (int)count * GPURED__LANES, a);
+    for (; count < blocks; ++count) {
+      ring_lanes<D, K>(j, share, ring, share.rows - count * GPURED__LANES, a);
 #pragma unroll
       for (int i = 0; i < V; ++i) push<K>(stack + i * threads, V * threads, count, a[i]);
     }
@@ -3568,7 +3623,7 @@ struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
   typedef typename acc<A>::T T;
   enum { V = strip<D>::V };
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
+  GPURED__DEV void run(const job &j, const cols &c, const column_share &share, column_ring &ring,
                        arg_node<T> *, const F &put) {
     T best[V];
     int at[V];
@@ -3586,11 +3641,12 @@ struct column_segment<A, D, K_ARG, SEGMENT_BEST> {
     share.each_of_last<D, T>(
         j.how, [&](int i, T x) { keep_best(prepared<K_ARG>(x, j), share.rows, &best[i], &at[i]); });
     __syncthreads();
+    const column_tile tile(c);
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       arg_node<T> x;
       x.v = best[i];
-      x.i = share.has(i) ? share.index(i, at[i]) : INT64_MAX;
+      x.i = share.has(i) ? share.index(c, tile, i, at[i]) : INT64_MAX;
       put(i, x);
     }
   }
@@ -3676,7 +3732,7 @@ template <int A, int D, int K>
 struct column_segment<A, D, K, SEGMENT_BYTES> {
   typedef typename kind<A, K>::N N;
   template <class F>
-  GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
+  GPURED__DEV void run(const job &j, const cols &c, const column_share &share, column_ring &ring,
                        N *, const F &put) {
     const byte_rows<D> bytes(j, K);
     uint32_t kept[16];
@@ -3684,7 +3740,7 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
     for (int i = 0; i < 16; ++i) kept[i] = 0;
     ring_rows(ring, share.rows,
               [&](int row, const uint4 &raw) { bytes.template take<K>(kept, raw, row); });
-    if (share.begin < share.end)
+    if (share.exist)
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         uint32_t word[4] = {0, 0, 0, 0};
@@ -3694,6 +3750,7 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
         kept[i] = byte_step<D, K>(kept[i], word[i / 4], i % 4, share.rows);
       }
     __syncthreads();
+    const column_tile tile(c);
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       N x;
@@ -3701,7 +3758,7 @@ struct column_segment<A, D, K, SEGMENT_BYTES> {
       if (share.has(i))
         byte_node<D, K>(
             j, bytes, kept[i], share.rows + share.in_last(i),
-            [&](int row) { return share.index(i, row); }, &x);
+            [&](int row) { return share.index(c, tile, i, row); }, &x);
       put(i, x);
     }
   }
@@ -3764,13 +3821,14 @@ GPURED__DEV void join_cluster(const cols &c, N *grid, int columns, int from, int
 /* A tile whose lanes are in shared memory, [lane][column]: its results, or the nodes of a segment;
  * of a cluster's tile this block's share. */
 template <int A, int K, class N>
-GPURED__DEV void end_columns(const job &j, const cols &c, N *grid, int columns, int rank,
-                             int64_t group, int64_t outer, int64_t first_col) {
+GPURED__DEV void end_columns(const job &j, const cols &c, N *grid, int columns,
+                             const column_tile &at) {
   enum { FREE = cols_free(A, K) };
+  const int64_t first_col = at.first_col(c);
   const int exist = (int)min((int64_t)c.columns, c.width - first_col), threads = (int)blockDim.x;
   const int share = (exist + (1 << c.cluster_log2) - 1) >> c.cluster_log2;
-  const int from = min(rank * share, exist), to = min(from + share, exist);
-  const int64_t first_s = outer * c.width + first_col;
+  const int from = min((int)at.rank * share, exist), to = min(from + share, exist);
+  const int64_t first_s = at.outer * c.width + first_col;
   if (FREE) {
     for (int e = (int)threadIdx.x; e < exist; e += threads)
       grid[e] = fold_column<K>(grid + e, columns);
@@ -3783,13 +3841,37 @@ GPURED__DEV void end_columns(const job &j, const cols &c, N *grid, int columns, 
       if (j.segments == 1)
         store_result<K>(j, first_s + e, result);
       else
-        ((N *)j.partial)[group * j.outputs + first_s + e] = result;
+        ((N *)j.partial)[at.group * j.outputs + first_s + e] = result;
     }
     return;
   }
-  N *nodes = (N *)j.partial + (group * j.outputs + first_s) * 16;
+  N *nodes = (N *)j.partial + (at.group * j.outputs + first_s) * 16;
   for (int e = 16 * from + (int)threadIdx.x; e < 16 * to; e += threads)
     nodes[e] = grid[e % 16 * columns + e / 16];
+}
+
+/* A tile of neighbouring elements of rows that are one: nodes of a segment, a lane after the other,
+ * or where the order is free and a tile has all columns, its own of each of them. */
+template <bool FREE, int K, class N>
+GPURED__DEV void end_span(const job &j, const cols &c, const N *grid, const column_tile &at) {
+  const int first = (int)at.tile * c.span, width = c.columns, all = width << c.rows_log2;
+  const int exist = min(c.span, all - first), threads = (int)blockDim.x;
+  N *nodes = (N *)j.partial + at.outer * width;
+  if (FREE && c.span >= width) {
+    nodes += (at.group * c.tiles + at.tile) * j.outputs;
+    for (int col = (int)threadIdx.x; col < width; col += threads) {
+      N x;
+      set_neutral<K>(&x);
+      for (int e = (col + all - first) % width; e < exist; e += width) x = combined<K>(x, grid[e]);
+      nodes[col] = x;
+    }
+    return;
+  }
+  nodes += (at.group << c.rows_log2) * j.outputs;
+  for (int e = (int)threadIdx.x; e < exist; e += threads) {
+    const int lane = (first + e) / width;
+    nodes[lane * j.outputs + first + e - lane * width] = grid[e];
+  }
 }
 
 template <int A, int D, int K>
@@ -3811,34 +3893,32 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   const int high = (int)threadIdx.x >> c.across_log2;
   const int lane = c.narrow ? 0 : high % GPURED__LANES;
   const int deep = c.narrow ? high : high / GPURED__LANES, depth = 1 << c.deep_log2;
-  const int threads = (int)blockDim.x;
-  const unsigned k = blockIdx.x >> c.cluster_log2, tiles = (unsigned)c.tiles;
-  const unsigned rank = blockIdx.x - (k << c.cluster_log2), groups = (unsigned)j.segments;
-  const int64_t tile = k % tiles, group = k / tiles % groups, outer = k / tiles / groups;
-  const int64_t segment = (group << c.cluster_log2) + rank, first_col = tile * c.columns;
-  const int64_t from = (segment * depth + deep) << c.blocks_log2;
+  const int threads = (int)blockDim.x, rows_log2 = FREE ? c.rows_log2 : 4;
+  const column_tile at(c);
+  const int64_t first_col = at.first_col(c), from = at.first_row(c, deep);
   column_ring ring;
+  ring.j = &j;
   ring.c = &c;
-  const char *base = j.in + (start_of(j, outer * c.width) + first_col) * SIZE +
-                     offset_of_row(c, from * GPURED__BLOCK + lane, &ring.along);
+  const char *base = j.in + (start_of(j, at.outer * c.width) + first_col) * SIZE +
+                     offset_of_row(c, from + lane, &ring.along);
   /* columns of a row of the grid; of the grid's layers, one for each piece of the sequence */
-  const int columns = c.narrow ? c.columns : across * V, layer = GPURED__LANES * columns;
+  const int columns = c.narrow ? c.columns : across * V;
+  const int layer = c.span ? c.span : GPURED__LANES * columns;
   const int place = tx * V - (int)((uintptr_t)base & 15) / SIZE; /* of the thread, in the tile */
-  const int64_t right = (c.narrow ? layer : c.width - first_col) - place; /* from there on */
-  const int64_t all = j.n - from * GPURED__BLOCK, most = GPURED__BLOCK << c.blocks_log2;
-  const int elements = right <= 0 || all < 0 ? 0 : (int)(all < most ? all : most);
+  const int64_t right = (c.width << (c.narrow ? rows_log2 : 0)) - first_col - place;
+  const int elements = right <= 0 || j.n < from ? 0 : (int)min(j.n - from, (int64_t)c.rows);
   column_share share;
-  share.from = from;
+  share.deep = deep;
   share.lane = lane;
-  share.rows = (elements + (c.narrow ? 0 : GPURED__LANES - 1 - lane)) / GPURED__LANES;
+  share.elements = elements;
+  share.rows = (elements + (c.narrow ? 0 : GPURED__LANES - 1 - lane)) >> rows_log2;
   share.place = place;
-  share.width = c.narrow ? c.columns : 0;
-  ring.end = right < V ? j.end : NULL;
+  ring.edge = right < V;
   base = border_before(base) + tx * 16;
   ring.start(space + ((int)threadIdx.x - tx) * 16, across, base, share.rows);
   share.last = base + share.rows * c.stride;
-  share.begin = max(0, -place);
-  share.end = c.narrow ? min((int)V, elements % GPURED__LANES * c.columns - place) : 0;
+  const int rest = c.narrow ? (elements & ((1 << rows_log2) - 1)) * c.columns : 0;
+  share.exist = bits_between(max(0, -place), min((int)V, rest - (int)first_col - place));
   N *grid = (N *)nodes;
   N *own = grid + deep * layer + lane * columns;
   const int limit = c.narrow ? layer : columns;
@@ -3853,7 +3933,10 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
     }
     __syncthreads();
   }
-  end_columns<A, K>(j, c, grid, columns, (int)rank, group, outer, first_col);
+  if (c.span)
+    end_span<FREE, K>(j, c, grid, column_tile(c));
+  else
+    end_columns<A, K>(j, c, grid, columns, column_tile(c));
 }
 
 /* ---- Columns that are needed twice ---- */
@@ -4773,7 +4856,7 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
   int64_t outer, column;
   unsigned k = blockIdx.x * warps + threadIdx.x / 32;
   s.t = (int)threadIdx.x % 32;
-  s.span = c.span;
+  s.span = c.quarter;
   s.mine = (TURNED ? min(s.t, c.columns / V - 1) : s.t) * (strip_of::BYTES / 32);
   s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES);
   s.locate(j, c, k, strips, &outer, &column);
@@ -8539,7 +8622,7 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
   c->step[2] = (unsigned)(r->blocks / c->tiles / r->j.segments);
   r->route = ROUTE_READ;
   r->how = READ_COL_UNITS;
-  r->j.beside = 1;
+  r->j.beside = BESIDE_NODES;
   return 1;
 }
 
@@ -8556,7 +8639,7 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   strips = r->j.outputs / c->width * c->tiles;
   if (strips > INT32_MAX / 2) return 0;
   c->outers = (unsigned)(r->j.outputs / c->width);
-  c->span = (int)gpured__ceil_div(r->j.n, STRIP_PARTS * GPURED__LANES) * GPURED__LANES;
+  c->quarter = (int)gpured__ceil_div(r->j.n, STRIP_PARTS * GPURED__LANES) * GPURED__LANES;
   r->threads = warps * 32;
   r->shared = (size_t)(warps * tile);
   resident = (m->shared + 1024) / ((int)r->shared + 1024);
@@ -8749,39 +8832,97 @@ static int choose_item_units(const machine *m, reduction *r, int64_t width, int 
   if (r->shared > (size_t)m->shared) return 0;
   if (free) r->lanes = 1;
   r->j.segments = segments;
-  r->j.beside = 1;
+  r->j.beside = BESIDE_NODES;
   r->route = ROUTE_READ;
   r->how = READ_ITEM_UNITS;
   return 1;
 }
 
-static int choose_cols(const machine *m, reduction *r) {
-  const int size = (int)gpured__dtype_size(r->j.in_dtype), v = 16 / size;
-  const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = put_columns_last(r);
+/* How many rows a thread's segment has where tiles are spans. The order's tree asks for a power of
+ * two of blocks; where it does not matter all segments that run at once end together. 128 elements
+ * of a thread cost a hundredth of the time for nodes; fewer are for what would keep the GPU
+ * waiting. */
+static int span_rows(const machine *m, const reduction *r, int64_t tiles, int rows_log2) {
+  const int64_t bytes = r->j.outputs * r->j.n * (int64_t)gpured__dtype_size(r->j.in_dtype);
+  const int64_t at_once = 3 * m->processors;
+  int64_t rows, least = (int64_t)SPAN_LEAST_ROWS << rows_log2;
+  if (cols_free(r->acc, r->kind)) {
+    rows = at_once * (bytes > 2 * (int64_t)COLS_AT_ONCE ? 2 : 1) / tiles;
+    rows = rows > 0 ? gpured__ceil_div(r->j.n, rows) : r->j.n;
+    rows = gpured__ceil_div(rows < least ? least : rows, GPURED__LANES) * GPURED__LANES;
+    return (int)(rows < SPAN_MOST_ROWS << rows_log2 ? rows : SPAN_MOST_ROWS << rows_log2);
+  }
+  for (rows = GPURED__BLOCK << COLS_MOST_LOG2; rows > GPURED__BLOCK; rows /= 2)
+    if (2 * tiles * gpured__ceil_div(r->j.n, rows) >= m->processors * (rows < 4096 ? 3 : 16)) break;
+  return (int)rows;
+}
+
+/* How many rows, 2^k, are one where tiles of up to `most` elements are spans: sixteen, or as few as
+ * fill the tiles as well where the order is free, since each element of them has a node. */
+static int span_rows_log2(const reduction *r, int64_t most, int size) {
+  int64_t row = r->c.width * GPURED__LANES, tiles = gpured__ceil_div(row, most);
+  int k, best = 4;
+  for (k = 3; k >= 0 && cols_free(r->acc, r->kind); --k) {
+    const int64_t fewer = r->c.width << k, needs = gpured__ceil_div(fewer, most);
+    if (fewer < most || fewer * size % 16 || fewer * tiles < row * needs) continue;
+    best = k;
+    row = fewer;
+    tiles = needs;
+  }
+  return best;
+}
+
+/*
+ * Rows that touch, are not lines of 128 bytes and too long for one tile by sixteens: tiles of 4 KB
+ * of those. Measured on an H200, 4 MB to 4 GB: small matrices of rows at 16 bytes are left to
+ * clusters where lanes have to meet.
+ */
+static int choose_span(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
-  const size_t ring = COLS_RING_BYTES;
+  const int v = 16 / size, line = 128 / size, free = cols_free(r->acc, r->kind);
+  const int turned = aligned(r, 16, r->j.kept_count - 1) ? 0 : v - 1;
+  const int64_t most = COLS_THREADS * v - (turned ? line : 0), outers = r->j.outputs / c->width;
+  const int64_t bytes = r->j.outputs * r->j.n * size;
+  const int rows_log2 = span_rows_log2(r, most, size);
+  const int64_t row = c->width << rows_log2, tiles = gpured__ceil_div(row, most);
+  const int64_t span = gpured__ceil_div(gpured__ceil_div(row, tiles), line) * line;
+  int64_t segments;
+  size_t nodes;
+  if (c->width * GPURED__LANES + turned <= COLS_THREADS * v) return 0;
+  if (c->width > INT32_MAX / 256 || bytes < SPAN_LEAST) return 0;
+  if (!lost && !free && bytes > COLS_AT_ONCE / 4 && bytes <= COLS_AT_ONCE) return 0;
+  c->rows = span_rows(m, r, outers * tiles, rows_log2);
+  segments = gpured__ceil_div(r->j.n, c->rows);
+  r->blocks = outers * tiles * segments;
+  r->threads = (int)gpured__ceil_div(span + turned, 32 * v) * 32;
+  nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
+  r->shared = nodes > COLS_RING_BYTES ? nodes : COLS_RING_BYTES;
+  if (!free) r->shared = COLS_RING_BYTES + nodes * (size_t)(log2_up(c->rows / GPURED__BLOCK) + 1);
+  c->groups = (unsigned)segments;
+  if (free) segments *= span >= c->width ? tiles : 1 << rows_log2;
+  if (segments == 1 || segments > FINISH_MOST || r->blocks > INT32_MAX) return 0;
+  if (r->shared + 1024 > (size_t)m->shared) return 0;
+  c->narrow = 1;
+  c->columns = (int)c->width;
+  c->span = (int)span;
+  c->tiles = tiles;
+  c->rows_log2 = rows_log2;
+  c->stride = c->row_bytes << rows_log2;
+  c->across_log2 = log2_of(COLS_THREADS);
+  r->j.segments = segments;
+  r->j.beside = free ? BESIDE_NODES : BESIDE_LANES;
+  return 1;
+}
+
+/* Strips of 256 bytes, or the rows that are one where those are no longer. */
+static int choose_strip(const machine *m, reduction *r, int size, int lost, int touching) {
+  cols *c = &r->c;
+  const int v = 16 / size, few = r->j.outputs * r->j.n <= COLS_AT_ONCE / size;
+  const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = c->width;
   const int64_t elements = r->j.outputs * r->j.n, processors = m->processors;
-  const int few = elements <= COLS_AT_ONCE / size;
   int64_t segments, enough;
   size_t nodes;
-  int lost; /* columns of a tile, where rows are turned */
-  if (width == 0 || r->j.line_count > 2) return 0;
-  if (r->j.line_count == 2 && r->j.line[1].n > INT32_MAX / 2) return 0;
-  memset(c, 0, sizeof *c);
-  set_column_rows(r, size);
-  lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16 ? v - 1 : 0;
-  if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
-  c->width = width;
-  if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
-  if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
-  if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
-  if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
-  if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
-  if (choose_item_units(m, r, width, size)) return 1;
-  if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
-  if (!reading_kernel(r, READ_COLS)) return 0;
-  c->narrow = lost && !c->inner && c->row_bytes == width * size &&
-              GPURED__LANES * width + lost <= COLS_THREADS * v;
+  c->narrow = touching && GPURED__LANES * width + lost <= COLS_THREADS * v;
   c->across_log2 = log2_up(gpured__ceil_div((c->narrow ? GPURED__LANES : 1) * width + lost, v));
   c->deep_log2 = log2_of(COLS_THREADS) - c->across_log2;
   c->columns = (int)width;
@@ -8806,19 +8947,50 @@ static int choose_cols(const machine *m, reduction *r) {
   if (few && segments <= 1 << CLUSTER_MOST_LOG2 && m->major >= 9)
     c->cluster_log2 = log2_up(segments);
   r->j.segments = gpured__ceil_div(segments, (int64_t)1 << c->cluster_log2);
+  c->groups = (unsigned)r->j.segments;
+  c->rows = GPURED__BLOCK << c->blocks_log2;
   r->threads = (c->narrow ? 1 : 16) << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
   r->shared = COLS_RING_BYTES + nodes * (size_t)(c->blocks_log2 + 1);
-  if (cols_free(r->acc, r->kind)) r->shared = nodes > ring ? nodes : ring;
+  if (cols_free(r->acc, r->kind)) r->shared = nodes > COLS_RING_BYTES ? nodes : COLS_RING_BYTES;
   r->blocks = (r->j.outputs / width * c->tiles * r->j.segments) << c->cluster_log2;
   if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
       r->shared + 1024 > (size_t)m->shared) {
     r->j.segments = 1;
     return 0;
   }
+  r->j.beside = BESIDE_NODES;
+  return 1;
+}
+
+static int choose_cols(const machine *m, reduction *r) {
+  const int size = (int)gpured__dtype_size(r->j.in_dtype);
+  const int64_t width = put_columns_last(r);
+  cols *c = &r->c;
+  int lost;     /* columns of a tile, where rows are turned */
+  int touching; /* rows without gaps, which are not lines of 128 bytes */
+  if (width == 0 || r->j.line_count > 2) return 0;
+  if (r->j.line_count == 2 && r->j.line[1].n > INT32_MAX / 2) return 0;
+  memset(c, 0, sizeof *c);
+  set_column_rows(r, size);
+  lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16;
+  lost *= 16 / size - 1;
+  if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
+  c->width = width;
+  if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
+  if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
+  if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
+  if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
+  if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
+  if (choose_item_units(m, r, width, size)) return 1;
+  if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
+  if (!reading_kernel(r, READ_COLS)) return 0;
+  touching = !c->inner && c->row_bytes == width * size && (lost || c->row_bytes % 128);
+  c->rows_log2 = 4;
+  if (!(touching && choose_span(m, r, size, lost)) && !choose_strip(m, r, size, lost, touching))
+    return 0;
   r->route = ROUTE_READ;
   r->how = READ_COLS;
-  r->j.beside = 1;
   if (cols_free(r->acc, r->kind)) r->lanes = 1;
   return 1;
 }
@@ -13859,7 +14031,7 @@ static gpured_status run_dot(gemm_run *run, int how, dot_launch *l, char *partia
   r.j.kept[0].stride[GPURED__OUT] = 1;
   r.j.segments = l->d.segments;
   r.j.partial = partial;
-  r.j.beside = 1;
+  r.j.beside = BESIDE_NODES;
   return run_finish(run->m, &r);
 }
 
