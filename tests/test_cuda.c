@@ -469,6 +469,34 @@ static void test_device_tall(gpured_backend backend) {
                              all_dtypes[j], 3, batches[i], 2, (i + j) % 3);
 }
 
+/* Rows that touch, are no lines of 128 bytes and too many bytes for a tile of 16: tiles across rows,
+ * with few and many blocks to a segment; beside, rows of a tile, and inputs too small for it. */
+static void test_device_touching(gpured_backend backend) {
+  static const int64_t widths[] = {40, 65, 101, 130, 257, 500, 1001, 1025, 4097, 30001};
+  static const int64_t large[][3] = {
+      {1, 170001, 101}, {1, 130003, 129}, {1, 40961, 1001}, {3, 30000, 100}, {5, 9001, 501}};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_BF16, GPURED_I32, GPURED_I8};
+  static const int ops[] = {GPURED_SUM, GPURED_ARGMAX, GPURED_MEAN, GPURED_MAX, GPURED_NORM1};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_TIES, OR_WIDE};
+  int64_t shape[2], row;
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(widths); ++i)
+    for (j = 0; j < COUNT(all_dtypes); ++j)
+      for (k = 0; k < COUNT(all_ops); ++k) {
+        if ((i + 2 * j + 5 * k) % 13 != 0) continue;
+        shape[1] = widths[i];
+        row = widths[i] * (int64_t)gpured_dtype_size((gpured_dtype)all_dtypes[j]);
+        shape[0] = (k % 4 == 3 ? 4200000 : 8400000) / row + 1 + 7 * k;
+        reduce_shape_there(kinds[(i + k) % 4], LAYOUT_C, all_ops[k], all_dtypes[j], 2, shape, 1u,
+                           (i + j) % 3);
+      }
+  for (i = 0; i < COUNT(large); ++i)
+    for (k = 0; k < COUNT(ops); ++k)
+      reduce_shape_there(kinds[(i + k) % 3], LAYOUT_C, ops[k], dtypes[(i + k) % COUNT(dtypes)], 3,
+                         large[i], 2u, k % 2);
+}
+
 /* Means and norms of integers, whose sums are exact up to a length, and the lengths around it. */
 static void test_device_means(gpured_backend backend) {
   static const int64_t shapes[][2] = {
@@ -1285,6 +1313,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
                                 {"device_tiny_items", test_device_tiny_items, T_CUDA},
                                 {"device_tall", test_device_tall, T_CUDA},
+                                {"device_touching", test_device_touching, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_scan_few", test_device_scan_few, T_CUDA},
