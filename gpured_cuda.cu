@@ -8886,6 +8886,7 @@ static int choose_span(const machine *m, reduction *r, int size, int lost) {
   const int rows_log2 = span_rows_log2(r, most, size);
   const int64_t row = c->width << rows_log2, tiles = gpured__ceil_div(row, most);
   const int64_t span = gpured__ceil_div(gpured__ceil_div(row, tiles), line) * line;
+  const size_t ring = COLS_RING_BYTES;
   int64_t segments;
   size_t nodes;
   if (c->width * GPURED__LANES + turned <= COLS_THREADS * v) return 0;
@@ -8896,8 +8897,8 @@ static int choose_span(const machine *m, reduction *r, int size, int lost) {
   r->blocks = outers * tiles * segments;
   r->threads = (int)gpured__ceil_div(span + turned, 32 * v) * 32;
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
-  r->shared = nodes > COLS_RING_BYTES ? nodes : COLS_RING_BYTES;
-  if (!free) r->shared = COLS_RING_BYTES + nodes * (size_t)(log2_up(c->rows / GPURED__BLOCK) + 1);
+  r->shared = nodes > ring ? nodes : ring;
+  if (!free) r->shared = ring + nodes * (size_t)(log2_up(c->rows / GPURED__BLOCK) + 1);
   c->groups = (unsigned)segments;
   if (free) segments *= span >= c->width ? tiles : 1 << rows_log2;
   if (segments == 1 || segments > FINISH_MOST || r->blocks > INT32_MAX) return 0;
@@ -8920,6 +8921,7 @@ static int choose_strip(const machine *m, reduction *r, int size, int lost, int 
   const int v = 16 / size, few = r->j.outputs * r->j.n <= COLS_AT_ONCE / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK), width = c->width;
   const int64_t elements = r->j.outputs * r->j.n, processors = m->processors;
+  const size_t ring = COLS_RING_BYTES;
   int64_t segments, enough;
   size_t nodes;
   c->narrow = touching && GPURED__LANES * width + lost <= COLS_THREADS * v;
@@ -8951,8 +8953,8 @@ static int choose_strip(const machine *m, reduction *r, int size, int lost, int 
   c->rows = GPURED__BLOCK << c->blocks_log2;
   r->threads = (c->narrow ? 1 : 16) << (c->across_log2 + c->deep_log2);
   nodes = (size_t)r->threads * (size_t)v * node_bytes(r);
-  r->shared = COLS_RING_BYTES + nodes * (size_t)(c->blocks_log2 + 1);
-  if (cols_free(r->acc, r->kind)) r->shared = nodes > COLS_RING_BYTES ? nodes : COLS_RING_BYTES;
+  r->shared = ring + nodes * (size_t)(c->blocks_log2 + 1);
+  if (cols_free(r->acc, r->kind)) r->shared = nodes > ring ? nodes : ring;
   r->blocks = (r->j.outputs / width * c->tiles * r->j.segments) << c->cluster_log2;
   if (r->blocks > INT32_MAX || r->j.segments > FINISH_MOST ||
       r->shared + 1024 > (size_t)m->shared) {
