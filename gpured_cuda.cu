@@ -3310,8 +3310,8 @@ enum {
   /* Bytes that are read by blocks of threads which are all there at once, so that clusters join
    * their segments. Of more, such blocks do not end together: 0.03 to 0.08 slower at twice that. */
   COLS_AT_ONCE = 1 << 29,
-  SPAN_LEAST = 1 << 23, /* bytes */
-  SPAN_LEAST_ROWS = 32, /* of a thread */
+  SPAN_LEAST = 1 << 23, /* bytes of an input that pays for the nodes of spans; */
+  SPAN_LEAST_ROWS = 32, /* elements of a thread in a segment of theirs */
   SPAN_MOST_ROWS = 2048,
   COLS_SHORT = 64,
   SHORT_NARROW = 64,   /* bytes of a row: fewer columns of more than COLS_SHORT rows go elsewhere */
@@ -3325,7 +3325,7 @@ struct cols {
   int64_t tiles;            /* along it; for short ones, strips of a thread in all */
   int across_log2;          /* threads along it */
   int deep_log2;            /* threads along a segment */
-  int blocks_log2;          /* blocks that each of them takes where lanes matter */
+  int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
   int64_t row_bytes;        /* from one element of a sequence to the next */
   int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
   int64_t outer_bytes;      /* from one element to the next along the outer one, */
@@ -3334,7 +3334,7 @@ struct cols {
   int narrow;               /* 2^rows_log2 rows are read as one, and a tile is all of it, */
   int span;                 /* or so many elements: there are several */
   int rows_log2;            /* a thread's rows are so far apart: 4 where lanes matter */
-  int rows;                 /* that a thread takes, or with 15 others, which have other lanes */
+  int rows;                 /* of a segment that a thread takes, or 16 of them, a lane each */
   unsigned groups;          /* of segments: as many as a cluster has */
   int share_log2;           /* short ones: so many threads have a strip together */
   int packed;               /* a thread's results are whole vectors, */
