@@ -8,7 +8,7 @@
 #   valgrind  the programs that make has built, with their vector code as far as Valgrind knows it
 #   cuda      the same on a GPU, under the four tools of compute-sanitizer; JOBS=4 processes at a time
 # FULL=1 runs the whole suite where otherwise those tests run that reach most for their time, and
-# SHARE=1/3 a third of the cases of each.
+# SHARE=1/2 half of the cases of each.
 # All but Valgrind read scalar code: the vector levels are the same text. tests/build/planted.c shows
 # first that each tool reports what is wrong.
 . tests/build/lib.sh
