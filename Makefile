@@ -17,7 +17,7 @@ CUDA       ?= auto
 WERROR     ?= 1
 INSTALL    ?= install
 DOXYGEN    ?= doxygen
-PARTS      ?= suite golden npy damage examples build docs
+PARTS      ?= suite golden npy examples build docs
 
 .PHONY: all lib test test-slow check-golden test-qemu test-flags fuzz fuzz-cuda soak demo bench plots docs install \
   install-tools uninstall clean help format-check
@@ -295,8 +295,8 @@ part_suite   = '$(SUITE) $(TESTFLAGS)'
 part_golden  = '$(BUILD)/tests/golden_check' $(if $(HAVE_CUDA),'$(BUILD)/tests/golden_check --cuda') \
                'sh tests/build/golden.sh'
 part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
-               'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)'
-part_damage  = 'sh tests/build/python.sh any tests/npy_damage.py $(NPY)' \
+               'sh tests/build/python.sh any tests/npy_damage.py $(NPY)' \
+               'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)' \
                'LIBS="$(LIBS)" sh tests/build/faults.sh'
 part_examples = 'sh tests/build/examples.sh'
 part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \

@@ -38,7 +38,7 @@ user=tests/build/user.c other=tests/build/other.c
 $CC -std=c99 $OMPFLAG -I. -O1 -c $other -o "$scratch/other.o"
 $CC -std=c99 $OMPFLAG -I. -O1 -c $user -o "$scratch/user.o"
 program 'two files, one with the implementation' \
-  $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_IMPLEMENTATION $user "$scratch/other.o"
+  $CC -std=c99 $warnings $OMPFLAG -I. -O1 -DGPURED_IMPLEMENTATION $user "$scratch/other.o"
 program 'two files with private copies' \
   $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_STATIC $user $other
 program 'two files and the static library' \

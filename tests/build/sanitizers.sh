@@ -7,12 +7,11 @@
 #   integer   undefined behaviour, and conversions that change a value
 #   valgrind  the programs that make has built, with their vector code as far as Valgrind knows it
 #   cuda      the same on a GPU, under the four tools of compute-sanitizer; JOBS=4 processes at a time
-# FULL=1 runs the whole suite where otherwise those tests run that reach most for their time, and
-# SHARE=1/2 half of the cases of each.
+# FULL=1 runs the whole suite where otherwise those tests run that reach most for their time.
 # All but Valgrind read scalar code: the vector levels are the same text. tests/build/planted.c shows
 # first that each tool reports what is wrong.
 . tests/build/lib.sh
-clang=${CLANG:-clang} share=${SHARE:+--part=$SHARE}
+clang=${CLANG:-clang}
 plain='-std=c11 -O1 -g -w -I. -pthread -DTEST_PTHREADS -DGPURED_NO_SIMD -ffp-contract=off'
 
 wants() { case " ${SANITIZERS:-thread memory integer valgrind} " in *" $1 "*) ;; *) return 1 ;; esac; }
@@ -60,7 +59,7 @@ if wants thread; then
     suite thread $tsan -DGPURED_PARALLEL_BYTES=0 -- $tsan
     unset oracle_flags
     # Not env_fork: ThreadSanitizer follows no threads into a child.
-    check 'thread: suite' "$scratch/thread-suite" $share $(full \
+    check 'thread: suite' "$scratch/thread-suite" $(full \
       'reduce scan gemm tensor args api env_mode env_openmp env_repeated env_pthreads faults' \
       'env_openmp env_pthreads env_mode_of reduce_threads scan_long scan_many gemm_threads private')
   fi
@@ -73,7 +72,7 @@ if wants memory; then
     refuses 'memory: an unset value' 'use-of-uninitialized-value' "$scratch/unset"
     suite memory $msan -- $msan
     check 'memory: vectors' "$scratch/memory-golden"
-    check 'memory: suite' "$scratch/memory-suite" $share $(full '' \
+    check 'memory: suite' "$scratch/memory-suite" $(full '' \
       'args types specials reduce_columns scan_in_place gemm_nearest gemm_epilogue gemm_sizes_short')
   else
     skip "memory: $clang has no MemorySanitizer"
@@ -89,7 +88,7 @@ if wants integer; then
     refuses 'integer: a number cut off' 'implicit conversion' "$scratch/narrow"
     suite integer $ubsan -- -O1
     check 'integer: vectors' "$scratch/integer-golden"
-    check 'integer: suite' "$scratch/integer-suite" $share $(full '' 'args types specials api gemm_epilogue')
+    check 'integer: suite' "$scratch/integer-suite" $(full '' 'args types specials api gemm_epilogue')
   else
     skip "integer: $clang has no UndefinedBehaviorSanitizer with these checks"
   fi
