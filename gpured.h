@@ -2707,40 +2707,63 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 #endif
 
 /*
- * Calls an inlined function with the number of a folding kernel as a constant, so that each gets a
- * copy made for it; all share one where code is spared.
+ * GPURED__COPIES makes a function for each folding kernel of an inlined one, whose first argument
+ * becomes a constant (those that nothing calls vanish); GPURED__OF calls one of them, and
+ * GPURED__WITH_KERNEL the right one. They are functions, and not cases of one switch, since the time
+ * in which a function is compiled grows faster than its length. All kernels share one where code is
+ * spared.
  */
 #define GPURED__CASE(number, function, ...) \
   case number:                              \
     function(number, __VA_ARGS__);          \
     break
-#if GPURED__SPARING
-#define GPURED__WITH_KERNEL(kernel, function, ...) function(kernel, __VA_ARGS__);
-#elif GPURED__FLOAT
-#define GPURED__WITH_KERNEL(kernel, function, ...)           \
-  switch (kernel) {                                          \
-    GPURED__CASE(GPURED__ADD, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__ADD_ABS, function, __VA_ARGS__);    \
-    GPURED__CASE(GPURED__ADD_SQUARE, function, __VA_ARGS__); \
-    GPURED__CASE(GPURED__DOT, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MAX_ABS, function, __VA_ARGS__);    \
-    default:                                                 \
-      break;                                                 \
+#define GPURED__COPY(number, name, parameters, ...)         \
+  GPURED__FUNC void GPURED__N(name##_##number) parameters { \
+    GPURED__N(name)(GPURED__##number, __VA_ARGS__);         \
   }
+#define GPURED__PICK(number, name, ...)      \
+  case GPURED__##number:                     \
+    GPURED__N(name##_##number)(__VA_ARGS__); \
+    break
+#if GPURED__SPARING
+#define GPURED__COPIES(name, parameters, ...) typedef int GPURED__N(name##_copies)
+#define GPURED__OF(number, name, ...) GPURED__N(name)(GPURED__##number, __VA_ARGS__)
+#define GPURED__WITH_KERNEL(kernel, name, ...) GPURED__N(name)(kernel, __VA_ARGS__)
 #else
-#define GPURED__WITH_KERNEL(kernel, function, ...)           \
-  switch (kernel) {                                          \
-    GPURED__CASE(GPURED__ADD, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__ADD_SQUARE, function, __VA_ARGS__); \
-    GPURED__CASE(GPURED__DOT, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__);        \
-    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__);        \
-    default:                                                 \
-      break;                                                 \
+#if GPURED__FLOAT
+#define GPURED__FLOAT_COPIES(name, parameters, ...)      \
+  GPURED__COPY(ADD_ABS, name, parameters, __VA_ARGS__)   \
+  GPURED__COPY(MAX_ABS, name, parameters, __VA_ARGS__)   \
+  GPURED__COPY(MIN_PLAIN, name, parameters, __VA_ARGS__) \
+  GPURED__COPY(MAX_PLAIN, name, parameters, __VA_ARGS__)
+#define GPURED__PICK_FLOAT(name, ...)       \
+  GPURED__PICK(ADD_ABS, name, __VA_ARGS__); \
+  GPURED__PICK(MAX_ABS, name, __VA_ARGS__)
+#else
+#define GPURED__FLOAT_COPIES(name, parameters, ...)
+#define GPURED__PICK_FLOAT(name, ...)
+#endif
+#define GPURED__COPIES(name, parameters, ...)             \
+  GPURED__COPY(ADD, name, parameters, __VA_ARGS__)        \
+  GPURED__COPY(ADD_SQUARE, name, parameters, __VA_ARGS__) \
+  GPURED__COPY(DOT, name, parameters, __VA_ARGS__)        \
+  GPURED__COPY(MUL, name, parameters, __VA_ARGS__)        \
+  GPURED__COPY(MIN, name, parameters, __VA_ARGS__)        \
+  GPURED__COPY(MAX, name, parameters, __VA_ARGS__)        \
+  GPURED__FLOAT_COPIES(name, parameters, __VA_ARGS__)     \
+  typedef int GPURED__N(name##_copies)
+#define GPURED__OF(number, name, ...) GPURED__N(name##_##number)(__VA_ARGS__)
+#define GPURED__WITH_KERNEL(kernel, name, ...)   \
+  switch (kernel) {                              \
+    GPURED__PICK(ADD, name, __VA_ARGS__);        \
+    GPURED__PICK(ADD_SQUARE, name, __VA_ARGS__); \
+    GPURED__PICK(DOT, name, __VA_ARGS__);        \
+    GPURED__PICK(MUL, name, __VA_ARGS__);        \
+    GPURED__PICK(MIN, name, __VA_ARGS__);        \
+    GPURED__PICK(MAX, name, __VA_ARGS__);        \
+    GPURED__PICK_FLOAT(name, __VA_ARGS__);       \
+    default:                                     \
+      break;                                     \
   }
 #endif
 
@@ -3562,8 +3585,8 @@ GPURED__INLINE void GPURED__N(four_rows)(int kernel, const GPURED__T *x, int64_t
 
 /* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. Short ones end
  * their fold together, as many as a vector has elements; longer ones may ask for what lies ahead. */
-GPURED__INLINE void GPURED__N(rows_inline)(int kernel, const GPURED__T *x, int64_t stride,
-                                           int64_t rows, int64_t n, int ask, GPURED__T *out) {
+GPURED__INLINE void GPURED__N(rows_fold)(int kernel, const GPURED__T *x, int64_t stride,
+                                         int64_t rows, int64_t n, int ask, GPURED__T *out) {
   const int half = GPURED__W > 2 ? GPURED__W / 2 : 1, fourth = GPURED__W > 4 ? GPURED__W / 4 : 1,
             eighth = GPURED__W > 8 ? GPURED__W / 8 : 1;
   GPURED__V v[GPURED__W];
@@ -3731,8 +3754,8 @@ GPURED__INLINE GPURED__V GPURED__N(few_load)(int kernel, const GPURED__T *x, int
 
 /* out[c] = the fold of column c: n <= 16 rows, `stride` apart, so that each lane has one element.
  * Up to four stay in registers. */
-GPURED__INLINE void GPURED__N(few_inline)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
-                                          int64_t columns, GPURED__T *out) {
+GPURED__INLINE void GPURED__N(few_rows)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                        int64_t columns, GPURED__T *out) {
   GPURED__V v[GPURED__LANES], four[4];
   int64_t r, h, c;
   int part;
@@ -3758,23 +3781,28 @@ GPURED__INLINE void GPURED__N(few_inline)(int kernel, const GPURED__T *x, int64_
   }
 }
 
+GPURED__COPIES(few_rows,
+               (const GPURED__T *x, int64_t stride, int64_t n, int64_t columns, GPURED__T *out), x,
+               stride, n, columns, out);
+
 GPURED__FUNC void GPURED__N(few)(int kernel, const void *x, int64_t stride, int64_t n,
-                                 int64_t columns, void *out){
-    GPURED__WITH_KERNEL(kernel, GPURED__N(few_inline), (const GPURED__T *)x, stride, n, columns,
-                        (GPURED__T *)out)}
+                                 int64_t columns, void *out) {
+  GPURED__WITH_KERNEL(kernel, few_rows, (const GPURED__T *)x, stride, n, columns, (GPURED__T *)out);
+}
 
 /*
  * acc[c] = acc[c] (or, at the start, nothing) and then x[c], x[step + c], ..., of `count` rows,
- * each with its weight (Dot), 16 rows apart. ask: for what lies ahead?
+ * each with its weight (Dot), 16 rows apart, for as many columns as are whole vectors. ask: for what
+ * lies ahead?
  */
 GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int start, GPURED__T *acc,
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
                                          int64_t columns) {
   const GPURED__V none =
       GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
-  GPURED__V wv[GPURED__SHARES ? 4 : GPURED__LANES], v, xv;
+  GPURED__V wv[GPURED__SHARES ? 4 : GPURED__LANES], v;
   int64_t c;
-  int k, part;
+  int k;
   for (k = 0; k < count; ++k)
     wv[k] = GPURED__N(splat)(kernel == GPURED__DOT ? w[k * GPURED__LANES] : 1);
   for (c = 0; c + GPURED__W <= columns; c += GPURED__W) {
@@ -3786,14 +3814,22 @@ GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int sta
     }
     GPURED__N(store)(acc + c, v);
   }
-  if (c == columns) return;
-  part = (int)(columns - c);
-  v = start ? none : GPURED__N(load_part)(acc + c, part, 1);
+}
+
+/* The same for the last columns, `part` of them, which are less than a vector. */
+GPURED__INLINE void GPURED__N(join_part)(int kernel, int start, GPURED__T *acc, const GPURED__T *x,
+                                         int64_t step, const GPURED__T *w, int64_t count,
+                                         int part) {
+  GPURED__V v = GPURED__N(splat)(GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel));
+  GPURED__V xv;
+  int64_t k;
+  if (!start) v = GPURED__N(load_part)(acc, part, 1);
   for (k = 0; k < count; ++k) {
-    xv = GPURED__N(load_part)(x + k * step + c, part, 1);
-    v = GPURED__N(step)(kernel, v, xv, wv[k]);
+    xv = GPURED__N(load_part)(x + k * step, part, 1);
+    v = GPURED__N(step)(kernel, v, xv,
+                        GPURED__N(splat)(kernel == GPURED__DOT ? w[k * GPURED__LANES] : 1));
   }
-  GPURED__N(store_part)(acc + c, part, v);
+  GPURED__N(store_part)(acc, part, v);
 }
 
 /* `count` long rows of J vectors, whose accumulators stay in registers. */
@@ -3899,7 +3935,9 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
 GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int start, GPURED__T *acc,
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
                                          int64_t count, int64_t columns) {
-  int64_t k = 0, c;
+  const int part = (int)(columns % GPURED__W);
+  int64_t k = 0, c = columns - part;
+  if (part > 0) GPURED__N(join_part)(kernel, start, acc + c, x + c, step, w, count, part);
   if (!GPURED__SHARES && whole && start && count == GPURED__LANES) {
     GPURED__N(join_rows)(kernel, GPURED__LANES, 0, 1, acc, x, step, w, columns);
     return;
@@ -3908,8 +3946,8 @@ GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int sta
   (kernel, 4, ask, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
   for (; k < count; ++k) GPURED__N(join_rows)
   (kernel, 1, 0, start && k == 0, acc, x + k * step, step, w + k * GPURED__LANES, columns);
-  for (c = 0; start && count == 0 && c < columns; ++c)
-    acc[c] = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
+  for (; start && count == 0 && c > 0; --c)
+    acc[c - 1] = GPURED__N(neutral)(kernel == GPURED__DOT ? GPURED__ADD : kernel);
 }
 
 /* Up to 64 rows of a block into acc[lane][column]. */
@@ -3965,10 +4003,11 @@ GPURED__INLINE GPURED__T *GPURED__N(columns_rest)(int kernel, const gpured__stri
   return have;
 }
 
-/* Do n rows go by lane? Not where operations share kernels: what these do for a row costs more than
- * its way to the caches. */
+/* Do n rows go by lane? Not in scalars, nor where operations share kernels: what these do for a row
+ * costs more than its way to the caches. */
 GPURED__INLINE int GPURED__N(goes_by_lane)(int64_t n, int64_t columns) {
-  return !GPURED__SHARES && n > GPURED__BLOCK && columns * GPURED__ESIZE >= GPURED__LONG_ROW;
+  return GPURED__WIDTH != 0 && !GPURED__SHARES && n > GPURED__BLOCK &&
+         columns * GPURED__ESIZE >= GPURED__LONG_ROW;
 }
 
 /*
@@ -4000,8 +4039,8 @@ GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED
  * of the highest level is free for the trees of their lanes. Far away, where not on Intel's
  * processors, it pays to read four rows at a time and to ask for what lies ahead.
  */
-GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, const GPURED__T *x,
-                                              int64_t stride, const GPURED__T *w, int64_t n) {
+GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const GPURED__T *x,
+                                          int64_t stride, const GPURED__T *w, int64_t n) {
   const int64_t columns = st->columns, step = GPURED__LANES * columns;
   const int by_lane = GPURED__N(goes_by_lane)(n, columns);
   const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
@@ -4029,10 +4068,15 @@ GPURED__INLINE void GPURED__N(columns_inline)(int kernel, gpured__strip *st, con
   }
 }
 
+GPURED__COPIES(columns_on,
+               (gpured__strip * st, const GPURED__T *x, int64_t stride, const GPURED__T *w,
+                int64_t n),
+               st, x, stride, w, n);
+
 GPURED__FUNC void GPURED__N(columns)(int kernel, gpured__strip *st, const void *data,
                                      int64_t stride, const void *weight, int64_t n) {
   const GPURED__T *x = (const GPURED__T *)data, *w = weight ? (const GPURED__T *)weight : x;
-  GPURED__WITH_KERNEL(kernel, GPURED__N(columns_inline), st, x, stride, w, n)
+  GPURED__WITH_KERNEL(kernel, columns_on, st, x, stride, w, n);
 }
 
 /* Puts the lanes of the columns into slot 0. */
@@ -4448,6 +4492,9 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
 }
 #endif
 
+GPURED__COPIES(feed_fold, (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n),
+               st, x, w, n);
+
 /* Every kernel by its number. */
 GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
                                   const void *weight, int64_t n, int64_t index) {
@@ -4469,7 +4516,8 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       break;
 #endif
     default:
-      GPURED__WITH_KERNEL(kernel, GPURED__N(feed_fold), st, x, w, n) break;
+      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n);
+      break;
   }
 }
 
@@ -4649,8 +4697,8 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
  * Sums of what lies in the first cache; farther away the hardware does not read ahead of so many
  * blocks. What is no whole number of them is left.
  */
-GPURED__INLINE void GPURED__N(cached_inline)(int kernel, gpured__state *st, const GPURED__T *x,
-                                             int64_t n) {
+GPURED__INLINE void GPURED__N(cached_fold)(int kernel, gpured__state *st, const GPURED__T *x,
+                                           int64_t n) {
   enum { LEVEL = GPURED__NV == 1 ? 3 : 2 }; /* of a subtree of so many blocks */
   const int64_t step = GPURED__BESIDE * GPURED__BLOCK;
   GPURED__V acc[GPURED__BESIDE][GPURED__NV];
@@ -4660,10 +4708,12 @@ GPURED__INLINE void GPURED__N(cached_inline)(int kernel, gpured__state *st, cons
   }
 }
 
+GPURED__COPIES(cached_fold, (gpured__state * st, const GPURED__T *x, int64_t n), st, x, n);
+
 /* Not inlined, so that shorter sequences do not save its registers. */
 GPURED__FUNC void GPURED__N(feed_cached)(int kernel, gpured__state *st, const GPURED__T *x,
                                          int64_t n) {
-  GPURED__WITH_KERNEL(kernel, GPURED__N(cached_inline), st, x, n)
+  GPURED__WITH_KERNEL(kernel, cached_fold, st, x, n);
 }
 #endif
 
@@ -4684,8 +4734,8 @@ GPURED__INLINE int GPURED__N(flat_extreme)(int kernel, const GPURED__T *x, int64
 
 /* Reduce of n contiguous elements to one number, in one call. cached: do they lie in the first
  * cache? */
-GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64_t n, int cached,
-                                           GPURED__T *out) {
+GPURED__INLINE void GPURED__N(flat_fold)(int kernel, const GPURED__T *x, int64_t n, int cached,
+                                         GPURED__T *out) {
   gpured__state st;
   GPURED__V acc[GPURED__NV];
   GPURED__T y[GPURED__W];
@@ -4714,13 +4764,21 @@ GPURED__INLINE void GPURED__N(flat_inline)(int kernel, const GPURED__T *x, int64
   (void)cached;
 }
 
+GPURED__COPIES(flat_fold, (const GPURED__T *x, int64_t n, int cached, GPURED__T *out), x, n, cached,
+               out);
+
 GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int cached, void *out) {
   cached = cached && n * GPURED__ESIZE <= GPURED__CACHED;
-  GPURED__WITH_KERNEL(kernel, GPURED__N(flat_inline), (const GPURED__T *)x, n, cached,
-                      (GPURED__T *)out)
+  GPURED__WITH_KERNEL(kernel, flat_fold, (const GPURED__T *)x, n, cached, (GPURED__T *)out);
 }
 
-#if GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32
+GPURED__COPIES(rows_fold,
+               (const GPURED__T *x, int64_t stride, int64_t rows, int64_t n, int ask,
+                GPURED__T *out),
+               x, stride, rows, n, ask, out);
+
+#define GPURED__PLAIN_ROWS (GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32)
+#if GPURED__PLAIN_ROWS
 /* The extreme of a row that is known to be zero, with its sign (see zero_signs). */
 GPURED__INLINE GPURED__T GPURED__N(row_zero)(int kernel, const GPURED__T *x, int64_t n) {
   const GPURED__UV sign = GPURED__CONST_U(GPURED__SIGN);
@@ -4747,9 +4805,9 @@ GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64
   for (r = 0; 16 * again <= r && r < rows && GPURED__N(watch)(); r += count, x += count * stride) {
     count = gpured__min_i64(GPURED__BLOCK, rows - r);
     if (kernel == GPURED__MIN)
-      GPURED__N(rows_inline)(GPURED__MIN_PLAIN, x, stride, count, n, ask, out + r);
+      GPURED__OF(MIN_PLAIN, rows_fold, x, stride, count, n, ask, out + r);
     else
-      GPURED__N(rows_inline)(GPURED__MAX_PLAIN, x, stride, count, n, ask, out + r);
+      GPURED__OF(MAX_PLAIN, rows_fold, x, stride, count, n, ask, out + r);
     if (!GPURED__N(no_nan)(GPURED__N(splat)(0))) break;
     for (i = 0; i < count; i += part) {
       part = gpured__min_i64(GPURED__W, count - i);
@@ -4765,30 +4823,43 @@ GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64
 }
 #endif
 
-/* Rows of any length; the longer ones each on their own. */
-GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
-                                  int64_t n, int ask, void *out) {
-  const GPURED__T *p = (const GPURED__T *)x;
-  GPURED__T *y = (GPURED__T *)out;
+/* Rows of at most a block. */
+GPURED__INLINE void GPURED__N(rows_short)(int kernel, const GPURED__T *x, int64_t stride,
+                                          int64_t rows, int64_t n, int ask, GPURED__T *out) {
+  GPURED__WITH_KERNEL(kernel, rows_fold, x, stride, rows, n, ask, out);
+}
+
+/* Rows that are longer, each on its own, or whose operation has a way of its own. */
+GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t stride,
+                                        int64_t rows, int64_t n, int ask, GPURED__T *out) {
 #if GPURED__FLOAT
   if (kernel == GPURED__LSE) {
-    GPURED__N(rows_lse)(p, stride, rows, n, y);
+    GPURED__N(rows_lse)(x, stride, rows, n, out);
     return;
   }
 #endif
   if (n > GPURED__BLOCK) {
-    for (; rows > 0; --rows, p += stride) GPURED__N(flat)(kernel, p, n, 0, y++);
+    for (; rows > 0; --rows, x += stride) GPURED__N(flat)(kernel, x, n, 0, out++);
     return;
   }
-#if GPURED__FLOAT && GPURED__X86 && GPURED__WIDTH >= 32
-  if (kernel == GPURED__MIN || kernel == GPURED__MAX) {
-    const int64_t done = GPURED__N(rows_plain)(kernel, p, stride, rows, n, ask, y);
-    p += done * stride, y += done, rows -= done;
-    if (rows == 0) return;
+#if GPURED__PLAIN_ROWS
+  {
+    const int64_t done = GPURED__N(rows_plain)(kernel, x, stride, rows, n, ask, out);
+    x += done * stride, out += done, rows -= done;
   }
 #endif
-  GPURED__WITH_KERNEL(kernel, GPURED__N(rows_inline), p, stride, rows, n, ask, y)
+  if (rows > 0) GPURED__N(rows_short)(kernel, x, stride, rows, n, ask, out);
 }
+
+/* Rows of any length. */
+GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
+                                  int64_t n, int ask, void *out) {
+  const int plain = GPURED__PLAIN_ROWS && (kernel == GPURED__MIN || kernel == GPURED__MAX);
+  if (n > GPURED__BLOCK || plain || (GPURED__FLOAT && kernel == GPURED__LSE)) GPURED__N(rows_apart)
+  (kernel, (const GPURED__T *)x, stride, rows, n, ask, (GPURED__T *)out);
+  else GPURED__N(rows_short)(kernel, (const GPURED__T *)x, stride, rows, n, ask, (GPURED__T *)out);
+}
+#undef GPURED__PLAIN_ROWS
 
 /* The value of a closed tree over n elements, by docs/ORDER.md section 3. Indices are in the node.
  */
@@ -5404,8 +5475,8 @@ enum { GPURED__N(scan_behind) = 3 * GPURED__BLOCK };
  * incomplete block. Exclusive results are the inclusive ones stored one further, which the block
  * behind does not mind: it has been read.
  */
-GPURED__INLINE void GPURED__N(scan_run_inline)(int kernel, unsigned how, const GPURED__T *x,
-                                               GPURED__T *y, int64_t n, GPURED__N(carry) * c) {
+GPURED__INLINE void GPURED__N(scan_near)(int kernel, unsigned how, const GPURED__T *x, GPURED__T *y,
+                                         int64_t n, GPURED__N(carry) * c) {
   GPURED__N(scan_block)
   block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
   int64_t at, done;
@@ -5582,9 +5653,9 @@ GPURED__INLINE void GPURED__N(scan_group_rows)(int kernel, int shift, const GPUR
 }
 
 /* Lines of n <= 256 elements each, which need no carry; four are under way, as blocks elsewhere. */
-GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const GPURED__T *x,
-                                                int64_t x_step, GPURED__T *y, int64_t y_step,
-                                                int64_t rows, int64_t n, GPURED__T empty) {
+GPURED__INLINE void GPURED__N(scan_lines)(int kernel, unsigned how, const GPURED__T *x,
+                                          int64_t x_step, GPURED__T *y, int64_t y_step,
+                                          int64_t rows, int64_t n, GPURED__T empty) {
   const int shift = (how & GPURED_SCAN_EXCLUSIVE) != 0;
   GPURED__N(scan_block) block[4];
   int64_t r;
@@ -5604,7 +5675,7 @@ GPURED__INLINE void GPURED__N(scan_rows_inline)(int kernel, unsigned how, const 
 
 /* Of a whole tile: its total, and what its last result consists of besides what comes before the
  * tile (H_2, H_1 and H_0, each before its last step). */
-GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x, GPURED__T *total) {
+GPURED__INLINE void GPURED__N(tile_total)(int kernel, const GPURED__T *x, GPURED__T *total) {
   GPURED__T groups[GPURED__BLOCK], blocks[GPURED__LANES];
   int b;
   for (b = 0; b < GPURED__LANES; ++b)
@@ -5618,19 +5689,39 @@ GPURED__INLINE void GPURED__N(scan_total_inline)(int kernel, const GPURED__T *x,
   total[2] = blocks[GPURED__LANES - 2];
 }
 
-/* A copy for each operation, where vectors make it faster. */
+/* A copy for each operation, where vectors make it faster. GPURED__SCAN calls that of one. */
 #if GPURED__PASS < 100 && GPURED__WIDTH > 0 && !GPURED__SPARING
-#define GPURED__WITH_SCAN(kernel, function, ...)      \
-  switch (kernel) {                                   \
-    GPURED__CASE(GPURED__MUL, function, __VA_ARGS__); \
-    GPURED__CASE(GPURED__MIN, function, __VA_ARGS__); \
-    GPURED__CASE(GPURED__MAX, function, __VA_ARGS__); \
-    default:                                          \
-      function(GPURED__ADD, __VA_ARGS__);             \
+#define GPURED__SCAN_COPIES(name, parameters, ...) \
+  GPURED__COPY(ADD, name, parameters, __VA_ARGS__) \
+  GPURED__COPY(MUL, name, parameters, __VA_ARGS__) \
+  GPURED__COPY(MIN, name, parameters, __VA_ARGS__) \
+  GPURED__COPY(MAX, name, parameters, __VA_ARGS__) \
+  typedef int GPURED__N(name##_copies)
+#define GPURED__SCAN(number, name, ...) GPURED__N(name##_##number)(__VA_ARGS__)
+#define GPURED__WITH_SCAN(kernel, name, ...) \
+  switch (kernel) {                          \
+    GPURED__PICK(MUL, name, __VA_ARGS__);    \
+    GPURED__PICK(MIN, name, __VA_ARGS__);    \
+    GPURED__PICK(MAX, name, __VA_ARGS__);    \
+    default:                                 \
+      GPURED__SCAN(ADD, name, __VA_ARGS__);  \
   }
 #else
-#define GPURED__WITH_SCAN(kernel, function, ...) function(kernel, __VA_ARGS__);
+#define GPURED__SCAN_COPIES(name, parameters, ...) typedef int GPURED__N(name##_copies)
+#define GPURED__SCAN(number, name, ...) GPURED__N(name)(GPURED__##number, __VA_ARGS__)
+#define GPURED__WITH_SCAN(kernel, name, ...) GPURED__N(name)(kernel, __VA_ARGS__)
 #endif
+
+#if GPURED__FLOWS
+GPURED__SCAN_COPIES(scan_past,
+                    (unsigned how, int64_t ahead, const GPURED__T *x, GPURED__T *y, int64_t n,
+                     GPURED__N(carry) * c),
+                    how, ahead, x, y, n, c);
+#endif
+GPURED__SCAN_COPIES(scan_near,
+                    (unsigned how, const GPURED__T *x, GPURED__T *y, int64_t n,
+                     GPURED__N(carry) * c),
+                    how, x, y, n, c);
 
 GPURED__FUNC void GPURED__N(scan_run)(int kernel, unsigned how, int64_t ahead, const void *in,
                                       void *out, int64_t n, void *carry) {
@@ -5641,24 +5732,29 @@ GPURED__FUNC void GPURED__N(scan_run)(int kernel, unsigned how, int64_t ahead, c
   const int past = (how & GPURED__SCAN_STREAM) && n > GPURED__STREAM_LEAST;
 #if GPURED__WIDTH == 64
   if (past) {
-    GPURED__WITH_SCAN(kernel, GPURED__N(scan_past), how, ahead, x, y, n, c)
+    GPURED__WITH_SCAN(kernel, scan_past, how, ahead, x, y, n, c);
     return;
   }
 #else /* minima and maxima take longer than the way through the caches */
   if (past && kernel == GPURED__ADD) {
-    GPURED__N(scan_past)(GPURED__ADD, how, ahead, x, y, n, c);
+    GPURED__SCAN(ADD, scan_past, how, ahead, x, y, n, c);
     return;
   }
   if (past && kernel == GPURED__MUL) {
-    GPURED__N(scan_past)(GPURED__MUL, how, ahead, x, y, n, c);
+    GPURED__SCAN(MUL, scan_past, how, ahead, x, y, n, c);
     return;
   }
 #endif
 #endif
   (void)ahead;
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_run_inline), how, x, y, n, c)
+  GPURED__WITH_SCAN(kernel, scan_near, how, x, y, n, c);
 }
 #undef GPURED__FLOWS
+
+GPURED__SCAN_COPIES(scan_lines,
+                    (unsigned how, const GPURED__T *x, int64_t x_step, GPURED__T *y, int64_t y_step,
+                     int64_t rows, int64_t n, GPURED__T empty),
+                    how, x, x_step, y, y_step, rows, n, empty);
 
 GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in, int64_t x_step,
                                        void *out, int64_t y_step, int64_t rows, int64_t n,
@@ -5666,13 +5762,15 @@ GPURED__FUNC void GPURED__N(scan_rows)(int kernel, unsigned how, const void *in,
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out, z;
   memcpy(&z, empty, sizeof z);
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_rows_inline), how, x, x_step, y, y_step, rows, n, z)
+  GPURED__WITH_SCAN(kernel, scan_lines, how, x, x_step, y, y_step, rows, n, z);
 }
+
+GPURED__SCAN_COPIES(tile_total, (const GPURED__T *x, GPURED__T *total), x, total);
 
 GPURED__FUNC void GPURED__N(scan_total)(int kernel, const void *in, void *total) {
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *t = (GPURED__T *)total;
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_total_inline), x, t)
+  GPURED__WITH_SCAN(kernel, tile_total, x, t);
 }
 
 GPURED__FUNC void GPURED__N(scan_start)(int kernel, void *carry, const void *empty) {
@@ -5758,9 +5856,9 @@ GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpur
 }
 
 /* Rows that follow those before; all but the last ones of the lines are whole groups. */
-GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpured__scan_strip *st,
-                                                 const GPURED__T *x, int64_t x_step, GPURED__T *y,
-                                                 int64_t y_step, int64_t rows) {
+GPURED__INLINE void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan_strip *st,
+                                          const GPURED__T *x, int64_t x_step, GPURED__T *y,
+                                          int64_t y_step, int64_t rows) {
   const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
   GPURED__T *to[GPURED__LANES];
   GPURED__V v[GPURED__LANES], total;
@@ -5798,12 +5896,17 @@ GPURED__INLINE void GPURED__N(scan_strip_inline)(int kernel, unsigned how, gpure
   }
 }
 
+GPURED__SCAN_COPIES(strip_rows,
+                    (unsigned how, gpured__scan_strip *st, const GPURED__T *x, int64_t x_step,
+                     GPURED__T *y, int64_t y_step, int64_t rows),
+                    how, st, x, x_step, y, y_step, rows);
+
 GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_strip *st,
                                         const void *in, int64_t x_step, void *out, int64_t y_step,
                                         int64_t rows) {
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out;
-  GPURED__WITH_SCAN(kernel, GPURED__N(scan_strip_inline), how, st, x, x_step, y, y_step, rows)
+  GPURED__WITH_SCAN(kernel, strip_rows, how, st, x, x_step, y, y_step, rows);
 #if GPURED__X86 && GPURED__WIDTH == 64
   if (how & GPURED__SCAN_STREAM) _mm_sfence();
 #endif
@@ -6324,6 +6427,7 @@ GPURED__FUNC void GPURED__N(gemm_sums)(const void *data, int64_t stride, const v
 GPURED__INLINE int64_t GPURED__N(fetch_narrow)(GPURED__T *dst, const char *src, int size, int half,
                                                int64_t ahead, int64_t n) {
   int64_t i = 0;
+  GPURED__UNROLL_4
   for (; i + GPURED__W <= n; i += GPURED__W) {
     if (GPURED__PASS == 64 || GPURED__ASKS) /* see there */
       GPURED__PREFETCH(src + i * size + ahead);
@@ -6748,7 +6852,15 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__UNROLL
 #undef GPURED__UNROLL_4
 #undef GPURED__CASE
+#undef GPURED__COPY
+#undef GPURED__PICK
+#undef GPURED__FLOAT_COPIES
+#undef GPURED__PICK_FLOAT
+#undef GPURED__COPIES
+#undef GPURED__OF
 #undef GPURED__WITH_KERNEL
+#undef GPURED__SCAN_COPIES
+#undef GPURED__SCAN
 #undef GPURED__WITH_SCAN
 #undef GPURED__SIGN
 #undef GPURED__CONST
