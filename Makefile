@@ -183,8 +183,9 @@ $(LIB_A): $(LIB_OBJ)
 	rm -f $@
 	$(AR) rcs $@ $^
 
+# -shared is last: of it, -pie and -no-pie, which a user may want for programs, the last one counts.
 $(LIB_SO): $(LIB_OBJ)
-	$(CC) -shared -Wl,-soname,$(SONAME) $(OMPFLAG) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(CC) -Wl,-soname,$(SONAME) $(OMPFLAG) $(CFLAGS) $(LDFLAGS) -shared $^ $(LIBS) -o $@
 
 $(BUILD)/libgpured.so: $(LIB_SO)
 	ln -sf $(<F) $(BUILD)/$(SONAME)
