@@ -887,6 +887,13 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED__PREFETCH_FAR(p) (void)(p)
 #endif
 
+/* A type whose variables begin with a line of the cache: no vector of them lies in two. */
+#if GPURED__GNU
+#define GPURED__ON_LINE __attribute__((aligned(64)))
+#else
+#define GPURED__ON_LINE
+#endif
+
 /* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
  * gain a third by asking (AMD's lose up to a quarter), and enough for a few rows side by side, which
  * lose by it. */
@@ -4973,7 +4980,7 @@ GPURED__INLINE GPURED__V GPURED__N(scan_result)(int kernel, GPURED__V e, GPURED_
 /* A block on its way: H_0, the totals of the groups (then H_1), and E_1 of the groups. */
 typedef struct GPURED__N(scan_block) {
   GPURED__T h[GPURED__BLOCK], totals[GPURED__LANES], e[GPURED__LANES + 1];
-} GPURED__N(scan_block);
+} GPURED__ON_LINE GPURED__N(scan_block);
 
 enum { GPURED__N(line) = 64 / sizeof(GPURED__T) };
 
