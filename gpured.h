@@ -2720,10 +2720,6 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
  * in which a function is compiled grows faster than its length. All kernels share one where code is
  * spared.
  */
-#define GPURED__CASE(number, function, ...) \
-  case number:                              \
-    function(number, __VA_ARGS__);          \
-    break
 #define GPURED__COPY(number, name, parameters, ...)         \
   GPURED__FUNC void GPURED__N(name##_##number) parameters { \
     GPURED__N(name)(GPURED__##number, __VA_ARGS__);         \
@@ -4128,6 +4124,12 @@ GPURED__INLINE void GPURED__N(fold_columns)(int kernel, GPURED__T *a, int64_t co
             GPURED__N(combine_one)(kernel, a[l * columns + c], a[(l + h) * columns + c]);
 }
 
+/* Short enough for one function. */
+#define GPURED__CASE(number, function, ...) \
+  case number:                              \
+    function(number, __VA_ARGS__);          \
+    break
+
 GPURED__FUNC void GPURED__N(columns_fold)(int kernel, void *data, int64_t columns) {
   GPURED__T *a = (GPURED__T *)data;
   switch (kernel) {
@@ -4862,9 +4864,12 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
 GPURED__FUNC void GPURED__N(rows)(int kernel, const void *x, int64_t stride, int64_t rows,
                                   int64_t n, int ask, void *out) {
   const int plain = GPURED__PLAIN_ROWS && (kernel == GPURED__MIN || kernel == GPURED__MAX);
-  if (n > GPURED__BLOCK || plain || (GPURED__FLOAT && kernel == GPURED__LSE)) GPURED__N(rows_apart)
-  (kernel, (const GPURED__T *)x, stride, rows, n, ask, (GPURED__T *)out);
-  else GPURED__N(rows_short)(kernel, (const GPURED__T *)x, stride, rows, n, ask, (GPURED__T *)out);
+  const GPURED__T *from = (const GPURED__T *)x;
+  GPURED__T *to = (GPURED__T *)out;
+  if (n > GPURED__BLOCK || plain || (GPURED__FLOAT && kernel == GPURED__LSE))
+    GPURED__N(rows_apart)(kernel, from, stride, rows, n, ask, to);
+  else
+    GPURED__N(rows_short)(kernel, from, stride, rows, n, ask, to);
 }
 #undef GPURED__PLAIN_ROWS
 
