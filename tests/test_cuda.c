@@ -328,6 +328,29 @@ static void test_device_scan_large(gpured_backend backend) {
       }
 }
 
+/* Contiguous lines that have a block of threads for each tile: none, one, two or three levels of
+ * totals, in whole chunks or not. */
+static void test_device_scan_at_once(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{1, 4097},    {1, 65536},      {1, 65537},   {1, 1048576},
+                                      {1, 1048577}, {1, 512 * 4096}, {2, 1048576}, {31, 65535},
+                                      {1, 1114113}, {100, 4099},     {512, 4096},  {512, 3001},
+                                      {100, 300},   {3, 4096},       {2, 999999}};
+  static const int ops[] = {GPURED_SUM, GPURED_MIN, GPURED_PROD};
+  static const int dtypes[] = {GPURED_F32, GPURED_BF16, GPURED_F64, GPURED_F16,
+                               GPURED_I32, GPURED_I64,  GPURED_U32, GPURED_U64};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < 4; ++k) {
+        const int shift = (i + j + k) % 3 == 2 ? k + 1 : 0;
+        if (j > 0 && (i + j + k) % 4 > 1) continue;
+        scan_there(ops[(i + j + k) % 5 / 2], dtypes[j], shapes[i][0], shapes[i][1], 1, (unsigned)k,
+                   shift, (i + j) % 4 == 3 ? 3 : shift,
+                   (i + k) % 2 && usual_output(GPURED_SUM, dtypes[j]) == dtypes[j]);
+      }
+}
+
 /* As many tiles of lines that fill no whole number of places, begin anywhere, in the input as in the
  * output, or go backwards. */
 static void test_device_scan_ragged(gpured_backend backend) {
@@ -867,6 +890,7 @@ static void test_soak(gpured_backend backend) {
   (void)backend;
   soak(1000003);
   soak(5000017);
+  soak_matrix(1, GPURED_LOGSUMEXP, 200003, 1);
   soak_matrix(1, GPURED_SUM, 40000, 40);
   soak_matrix(0, GPURED_SUM, 1, 1000003);
   soak_matrix(0, GPURED_ARGMAX, 3, 300000);
@@ -1321,6 +1345,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
+                                {"device_scan_at_once", test_device_scan_at_once, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
