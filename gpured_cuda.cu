@@ -5363,7 +5363,7 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones, where there are enough of them, lines side by side
+ * That is for lines of any kind. Contiguous ones in few tiles or in very many, lines side by side
  * and short ones without gaps have kernels of their own, at the end of this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
@@ -8577,18 +8577,20 @@ static int row_warps(int64_t tiles, int most) {
 /* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
  * all multiprocessors end at about the same time. */
 /* Tiles of a segment, as a logarithm, where segments meet: so many that all of them run at once and
- * their nodes have room; those of tiles shall leave room for a second block of threads. 0: they
- * cannot. */
+ * their nodes have room; those of tiles shall leave room for a second block of threads. Logsumexp,
+ * which computes longest, has shorter segments where that makes no more than two of them to a
+ * multiprocessor. 0: they cannot. */
 static int meeting_tiles(const machine *m, const reduction *r) {
   const int64_t lanes = node_lanes(r), words = (int64_t)node_bytes(r) / 4 * lanes;
-  const int64_t at_once = (int64_t)m->processors * 2 * LONG_WARPS / long_warps(r->kind);
+  const int64_t two = (int64_t)m->processors * 2;
+  const int64_t at_once = two * LONG_WARPS / long_warps(r->kind);
   const int most = MEETING_TILES_LOG2 - (lanes > 1 && r->acc != GPURED__F32);
-  int log2 = 2;
+  int log2 = r->kind == K_LSE ? 1 : 2;
   int64_t segments;
   do {
     ++log2;
     segments = r->j.outputs * gpured__ceil_div(r->r.row_tiles, (int64_t)1 << log2);
-  } while (segments > at_once && log2 < most);
+  } while (segments > (log2 > 2 ? at_once : two) && log2 < most);
   if (segments > at_once) return 0;
   return segments * words + (r->j.outputs / 16 + 1) * 16 <= MEETING_WORDS ? log2 : 0;
 }
