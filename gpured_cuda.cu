@@ -7896,7 +7896,7 @@ struct once_place {
     from = (int64_t)chunk * SCAN_CHUNK + threadIdx.x / 32 * ONCE_PART;
   }
   template <class S>
-  __device__ __forceinline__ S *in(const line_scan &a, const char *base, int operand,
+  __device__ __forceinline__ S *at(const line_scan &a, const char *base, int operand,
                                    int64_t stride) const {
     return (S *)base + line_place(a, line, operand) + from * stride;
   }
@@ -7917,7 +7917,7 @@ GPURED__DEV int once_ticket(const line_scan &a) {
   if (t == 0) ticket = atomicAdd(a.state, 1ull);
 #if defined(__CUDA_ARCH__)
   const once_place expected(a, (int)blockIdx.x);
-  const S *from = expected.in<const S>(a, a.j.in, GPURED__IN, a.in_stride);
+  const S *from = expected.at<const S>(a, a.j.in, GPURED__IN, a.in_stride);
   const int e = t % 32 * LINE;
   if (e < expected.count(a)) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + e * a.in_stride));
 #endif
@@ -7938,7 +7938,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_resident(sizeof(type
   const int number = once_ticket<S>(a);
   const once_place place(a, number);
   const once_part<S> part = {stage + t / 32 * (ONCE_PART / V), place.count(a)};
-  part.fetch(place.in<const S>(a, a.j.in, GPURED__IN, a.in_stride), a.in_stride, a.aligned_in);
+  part.fetch(place.at<const S>(a, a.j.in, GPURED__IN, a.in_stride), a.in_stride, a.aligned_in);
   T v[GPURED__LANES];
   uint4 raw[SIZE];
 #pragma unroll
@@ -7966,7 +7966,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_resident(sizeof(type
     set_element<SIZE>(&raw[i / V], i % V, packed_bits<SIZE>(a.j, v[i]));
     if (i % V == V - 1) *part.vector(t % 32 * SIZE + i / V) = raw[i / V];
   }
-  part.store(place.in<S>(a, a.j.out, GPURED__OUT, a.out_stride), a.out_stride, a.aligned_out);
+  part.store(place.at<S>(a, a.j.out, GPURED__OUT, a.out_stride), a.out_stride, a.aligned_out);
 }
 
 /* ============================================================================================== */
@@ -9584,6 +9584,7 @@ static int choose_once(const machine *m, const gpured__plan *p, int kind, scan_l
   if ((a->in_stride != 1 && a->in_stride != -1) || (a->out_stride != 1 && a->out_stride != -1))
     return 0;
   s->kernel = gpured__once_kernel(p->acc, kind, p->in_dtype);
+  if (!s->kernel) return 0;
   a->aligned_in = lies_aligned(a, GPURED__IN, p->in, a->in_stride, p->in_dtype, 16);
   a->aligned_out = lies_aligned(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype, 16);
   a->line_tiles = tiles;
@@ -9591,7 +9592,7 @@ static int choose_once(const machine *m, const gpured__plan *p, int kind, scan_l
   if (tiles > 1)
     s->workspace = 8 * (STATE_HEAD + (size_t)a->last_at * (a->exclusive ? 2 : 1) * words);
   s->threads = SCAN_THREADS;
-  return s->kernel != NULL;
+  return 1;
 }
 
 static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s) {
