@@ -15706,22 +15706,26 @@ static const void *scan_kernel(int k) {
 
 /* For contiguous lines, of one dtype in both tensors. */
 template <int A, int D>
-static const void *stream_kernel(int k, int turned) {
-  if (k == K_MAX)
-    return turned ? (const void *)scan_stream<A, K_MAX, D, true>
-                  : (const void *)scan_stream<A, K_MAX, D, false>;
-  if (k == K_ADD)
-    return turned ? (const void *)scan_stream<A, K_ADD, D, true>
-                  : (const void *)scan_stream<A, K_ADD, D, false>;
-  return turned ? NULL : (const void *)scan_stream<A, K_MUL, D, false>;
-}
+struct stream_table {
+  static const void *kernel(int k, int turned) {
+    if (k == K_MAX)
+      return turned ? (const void *)scan_stream<A, K_MAX, D, true>
+                    : (const void *)scan_stream<A, K_MAX, D, false>;
+    if (k == K_ADD)
+      return turned ? (const void *)scan_stream<A, K_ADD, D, true>
+                    : (const void *)scan_stream<A, K_ADD, D, false>;
+    return turned ? NULL : (const void *)scan_stream<A, K_MUL, D, false>;
+  }
+};
 
 template <int A, int D>
-static const void *once_kernel(int k) {
-  if (k == K_MUL) return (const void *)scan_at_once<A, K_MUL, D>;
-  if (k == K_MAX) return (const void *)scan_at_once<A, K_MAX, D>;
-  return k == K_ADD ? (const void *)scan_at_once<A, K_ADD, D> : NULL;
-}
+struct once_table {
+  static const void *kernel(int k, int) {
+    if (k == K_MUL) return (const void *)scan_at_once<A, K_MUL, D>;
+    if (k == K_MAX) return (const void *)scan_at_once<A, K_MAX, D>;
+    return k == K_ADD ? (const void *)scan_at_once<A, K_ADD, D> : NULL;
+  }
+};
 
 /* Of lines of n elements. */
 template <int A, int K, bool PIECE>
@@ -15748,11 +15752,13 @@ static const void *few_kernel(int loose) {
                : (const void *)scan_few_rows<A, K, D, false>;
 }
 template <int A, int D>
-static const void *few_kernel_for(int k, int loose) {
-  if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
-  if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
-  return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
-}
+struct few_table {
+  static const void *kernel(int k, int loose) {
+    if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
+    if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
+    return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
+  }
+};
 
 template <int A, int K, int D>
 static const void *short_scan_kernel(int vectors) {
@@ -15760,16 +15766,45 @@ static const void *short_scan_kernel(int vectors) {
                  : (const void *)scan_short<A, K, D, false>;
 }
 template <int A, int D>
-static const void *short_scan_kernel_for(int k, int vectors) {
-  if (k == K_MUL) return short_scan_kernel<A, K_MUL, D>(vectors);
-  if (k == K_MAX) return short_scan_kernel<A, K_MAX, D>(vectors);
-  return k == K_ADD ? short_scan_kernel<A, K_ADD, D>(vectors) : NULL;
-}
+struct short_table {
+  static const void *kernel(int k, int vectors) {
+    if (k == K_MUL) return short_scan_kernel<A, K_MUL, D>(vectors);
+    if (k == K_MAX) return short_scan_kernel<A, K_MAX, D>(vectors);
+    return k == K_ADD ? short_scan_kernel<A, K_ADD, D>(vectors) : NULL;
+  }
+};
 /* The sign of an integer matters to what compares. */
 template <int SIGNED, int UNSIGNED>
 static const void *short_scan_kernel_of_integers(int k, int is_signed, int vectors) {
   return k == K_MAX && is_signed ? short_scan_kernel<GPURED__U64, K_MAX, SIGNED>(vectors)
-                                 : short_scan_kernel_for<GPURED__U64, UNSIGNED>(k, vectors);
+                                 : short_table<GPURED__U64, UNSIGNED>::kernel(k, vectors);
+}
+
+/* Of both tensors' one dtype: floats and integers of 8 bytes, and of 4 too. */
+template <template <int, int> class TABLE>
+static const void *scan_of_dtype(int acc, int dtype, int k, int how) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return TABLE<GPURED__F32, GPURED_F32>::kernel(k, how);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return TABLE<GPURED__F32, GPURED_F16>::kernel(k, how);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return TABLE<GPURED__F32, GPURED_BF16>::kernel(k, how);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return TABLE<GPURED__F64, GPURED_F64>::kernel(k, how);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return TABLE<GPURED__U64, GPURED_I64>::kernel(k, how);
+  }
+  return NULL;
+}
+template <template <int, int> class TABLE>
+static const void *scan_of_any_width(int acc, int dtype, int k, int how) {
+  if (acc == GPURED__U64 && dtype == GPURED_I32)
+    return TABLE<GPURED__U64, GPURED_I32>::kernel(k, how);
+  if (acc == GPURED__U64 && dtype == GPURED_U32)
+    return TABLE<GPURED__U64, GPURED_U32>::kernel(k, how);
+  return scan_of_dtype<TABLE>(acc, dtype, k, how);
 }
 
 /* ---- GEMM-reduce ---- */
@@ -15982,43 +16017,15 @@ GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind) {
 }
 
 GPURED__TABLE const void *gpured__few_kernel(int acc, int k, int dtype, int loose) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return few_kernel_for<GPURED__F32, GPURED_F32>(k, loose);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return few_kernel_for<GPURED__F32, GPURED_F16>(k, loose);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return few_kernel_for<GPURED__F32, GPURED_BF16>(k, loose);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return few_kernel_for<GPURED__F64, GPURED_F64>(k, loose);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return few_kernel_for<GPURED__U64, GPURED_I64>(k, loose);
-  }
-  return NULL;
+  return scan_of_dtype<few_table>(acc, dtype, k, loose);
 }
 
 GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int k, int dtype, int vectors) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return short_scan_kernel_for<GPURED__F32, GPURED_F32>(k, vectors);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return short_scan_kernel_for<GPURED__F32, GPURED_F16>(k, vectors);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return short_scan_kernel_for<GPURED__F32, GPURED_BF16>(k, vectors);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return short_scan_kernel_for<GPURED__F64, GPURED_F64>(k, vectors);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return short_scan_kernel_for<GPURED__U64, GPURED_I64>(k, vectors);
-    case GPURED__U64 * 16 + GPURED_I32:
-    case GPURED__U64 * 16 + GPURED_U32:
-      return short_scan_kernel_of_integers<GPURED_I32, GPURED_U32>(k, dtype == GPURED_I32, vectors);
-    case GPURED__U64 * 16 + GPURED_I8:
-    case GPURED__U64 * 16 + GPURED_U8:
-      return short_scan_kernel_of_integers<GPURED_I8, GPURED_U8>(k, dtype == GPURED_I8, vectors);
-  }
-  return NULL;
+  if (acc == GPURED__U64 && (dtype == GPURED_I32 || dtype == GPURED_U32))
+    return short_scan_kernel_of_integers<GPURED_I32, GPURED_U32>(k, dtype == GPURED_I32, vectors);
+  if (acc == GPURED__U64 && (dtype == GPURED_I8 || dtype == GPURED_U8))
+    return short_scan_kernel_of_integers<GPURED_I8, GPURED_U8>(k, dtype == GPURED_I8, vectors);
+  return scan_of_dtype<short_table>(acc, dtype, k, vectors);
 }
 #endif
 
@@ -16031,46 +16038,11 @@ GPURED__TABLE const void *gpured__scan_kernel(int acc, int k) {
 }
 
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int k, int dtype, int turned) {
-  if (k == K_LSE) return NULL;
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return stream_kernel<GPURED__F32, GPURED_F32>(k, turned);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return stream_kernel<GPURED__F32, GPURED_F16>(k, turned);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return stream_kernel<GPURED__F32, GPURED_BF16>(k, turned);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return stream_kernel<GPURED__F64, GPURED_F64>(k, turned);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return stream_kernel<GPURED__U64, GPURED_I64>(k, turned);
-    case GPURED__U64 * 16 + GPURED_I32:
-      return stream_kernel<GPURED__U64, GPURED_I32>(k, turned);
-    case GPURED__U64 * 16 + GPURED_U32:
-      return stream_kernel<GPURED__U64, GPURED_U32>(k, turned);
-  }
-  return NULL;
+  return k == K_LSE ? NULL : scan_of_any_width<stream_table>(acc, dtype, k, turned);
 }
 
 GPURED__TABLE const void *gpured__once_kernel(int acc, int k, int dtype) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return once_kernel<GPURED__F32, GPURED_F32>(k);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return once_kernel<GPURED__F32, GPURED_F16>(k);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return once_kernel<GPURED__F32, GPURED_BF16>(k);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return once_kernel<GPURED__F64, GPURED_F64>(k);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return once_kernel<GPURED__U64, GPURED_I64>(k);
-    case GPURED__U64 * 16 + GPURED_I32:
-      return once_kernel<GPURED__U64, GPURED_I32>(k);
-    case GPURED__U64 * 16 + GPURED_U32:
-      return once_kernel<GPURED__U64, GPURED_U32>(k);
-  }
-  return NULL;
+  return scan_of_any_width<once_table>(acc, dtype, k, 0);
 }
 #endif
 
