@@ -8257,6 +8257,27 @@ GPURED__FUNC int gpured__scan_ready(const gpured__scan_piece *piece) {
 #endif
 }
 
+/* A call that may read what another thread writes, after which nobody uses what it has read.
+ * ThreadSanitizer, which cannot know that, does not look meanwhile. */
+#if defined(__SANITIZE_THREAD__) || GPURED__HAS_FEATURE(thread_sanitizer)
+#ifdef __cplusplus
+extern "C" {
+#endif
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+#ifdef __cplusplus
+}
+#endif
+#define GPURED__RACES(call)                       \
+  do {                                            \
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__); \
+    call;                                         \
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);   \
+  } while (0)
+#else
+#define GPURED__RACES(call) call
+#endif
+
 /* The totals of a piece that another thread has taken. If that thread does not get on (it may have
  * lost its processor), they are found here too. It tells them before it overwrites anything, so
  * totals that are found before it has told its own are right; the fence keeps this order. */
@@ -8266,7 +8287,7 @@ GPURED__FUNC const gpured__scan_piece *gpured__scan_await(const gpured__scan_rou
   int i;
   for (i = 0; i < GPURED__PATIENCE; ++i)
     if (gpured__scan_ready(piece)) return piece;
-  gpured__scan_find_totals(r, index, own);
+  GPURED__RACES(gpured__scan_find_totals(r, index, own));
   gpured__scan_fence();
   return gpured__scan_ready(piece) ? piece : own;
 }
