@@ -8574,8 +8574,6 @@ static int row_warps(int64_t tiles, int most) {
   return best;
 }
 
-/* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
- * all multiprocessors end at about the same time. */
 /* Tiles of a segment, as a logarithm, where segments meet: so many that all of them run at once and
  * their nodes have room; those of tiles shall leave room for a second block of threads. Logsumexp,
  * which computes longest, has shorter segments where that makes no more than two of them to a
@@ -8607,6 +8605,8 @@ static int spread_tiles(const machine *m, const reduction *r) {
   return log2;
 }
 
+/* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
+ * all multiprocessors end at about the same time. */
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
   int few;
