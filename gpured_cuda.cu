@@ -13208,6 +13208,7 @@ struct tensor_source {
   int64_t rows, all_rows, length, pitch; /* of an item; elements of a row; vectors of a copy */
   int64_t row_stride, stride;            /* in elements */
   int beside_log2, axes;                 /* threads of a row: 2^this; of the batch */
+  int touching;                          /* rows follow each other without a gap */
   int64_t n[GPURED_MAX_NDIM], item_stride[GPURED_MAX_NDIM]; /* the innermost axis first */
 };
 struct tensor_packing {
@@ -13215,28 +13216,27 @@ struct tensor_packing {
   int64_t blocks[2];
 };
 
-/* Elements 8 v to 8 v + 7 of a row that begins at `from`; nothing is read beside the row. */
-GPURED__DEV uint4 packed_vector(const tensor_source &o, const char *from, int64_t v) {
-  const char *at = from + v * 16 * o.stride, *border = border_before(at);
-  __align__(16) uint32_t word[8], q[4];
-  if (o.stride == 1 && border >= from && border + 32 <= from + o.length * 2) {
-    const int words = (int)((uintptr_t)at & 15) / 4, half = (int)((uintptr_t)at & 2) * 8;
-    *(uint4 *)word = *(const uint4 *)border;
-    *(uint4 *)(word + 4) = *(const uint4 *)(border + 16);
+/* Elements 8 v to 8 v + 7 of a row, the first of them at `at`, zeros behind the row's end. Nothing
+ * is read beside [first, end). */
+GPURED__DEV uint4 packed_vector(const tensor_source &o, const char *at, int64_t v,
+                                const char *first, const char *end) {
+  const char *border = border_before(at);
+  const int64_t count = o.length - v * 8;
+  uint16_t x[8];
+  if (o.stride == 1 && border >= first && border + 32 <= end) {
+    const uint4 q = cut_vector<2>(at, *(const uint4 *)border, *(const uint4 *)(border + 16));
+    if (count >= 8) return q;
+    memcpy(x, &q, 16);
 #pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = words & 2 ? word[i + 2] : word[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) word[i] = words & 1 ? word[i + 1] : word[i];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) q[i] = __funnelshift_r(word[i], word[i + 1], (unsigned)half);
+    for (int i = 0; i < 8; ++i) x[i] = i < count ? x[i] : (uint16_t)0;
   } else {
-    uint16_t x[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      x[i] = v * 8 + i < o.length ? *(const uint16_t *)(at + i * 2 * o.stride) : (uint16_t)0;
-    memcpy(q, x, 16);
+      x[i] = i < count ? *(const uint16_t *)(at + i * 2 * o.stride) : (uint16_t)0;
   }
-  return *(uint4 *)q;
+  uint4 q;
+  memcpy(&q, x, 16);
+  return q;
 }
 
 template <int THREADS>
@@ -13249,10 +13249,14 @@ static __global__ void __launch_bounds__(THREADS)
   const int beside = 1 << o.beside_log2, lane = (int)threadIdx.x & (beside - 1);
   int64_t row = block * (THREADS >> o.beside_log2) + ((int)threadIdx.x >> o.beside_log2);
   for (; row < o.all_rows; row += step) {
-    int64_t item = row / o.rows, offset = (row - item * o.rows) * o.row_stride;
-    for (int i = 0; i < o.axes; item /= o.n[i], ++i) offset += item % o.n[i] * o.item_stride[i];
+    int64_t item = o.axes ? gpured__quotient(row, o.rows) : 0, at = row - item * o.rows;
+    const char *data = o.data, *from, *end;
+    for (int i = 0; i < o.axes; item /= o.n[i], ++i) data += item % o.n[i] * o.item_stride[i] * 2;
+    from = data + at * o.row_stride * 2;
+    end = o.touching ? data + o.rows * o.length * 2 : from + o.length * 2;
     for (int64_t v = lane; v < o.pitch; v += beside)
-      o.to[row * o.pitch + v] = packed_vector(o, o.data + offset * 2, v);
+      o.to[row * o.pitch + v] =
+          packed_vector(o, from + v * 16 * o.stride, v, o.touching ? data : from, end);
   }
 }
 
@@ -13670,6 +13674,15 @@ static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   x->data = NULL;
   o->all_rows =
       copy_items(p, which, o->rows * o->pitch * 8, &o->axes, o->n, o->item_stride) * o->rows;
+  o->touching = o->stride == 1 && o->row_stride == o->length;
+  while (o->axes > 0 && o->item_stride[0] == o->rows * o->row_stride) { /* items that do so, too */
+    o->rows *= o->n[0];
+    --o->axes;
+    for (int i = 0; i < o->axes; ++i) {
+      o->n[i] = o->n[i + 1];
+      o->item_stride[i] = o->item_stride[i + 1];
+    }
+  }
   return 16 * (double)o->all_rows * (double)o->pitch;
 }
 

@@ -1157,6 +1157,79 @@ static void test_device_gemm_ragged(gpured_backend backend) {
       }
 }
 
+/* An operand of a product on tensor cores: `lines` lines of n elements, which lie one behind the
+ * other or each `pitch` elements behind the one before. */
+static gpured_tensor lines_there(const copy *c, int64_t batch, int64_t lines, int64_t n,
+                                 int64_t pitch, int across) {
+  int64_t shape[3], strides[3];
+  gpured_tensor t;
+  void *to = NULL;
+  shape[0] = batch;
+  shape[1] = across ? n : lines;
+  shape[2] = across ? lines : n;
+  strides[0] = lines * pitch;
+  strides[1] = across ? 1 : pitch;
+  strides[2] = across ? pitch : 1;
+  RUN(cudaMalloc(&to, (size_t)(batch * lines * pitch * 2)));
+  RUN(cudaMemset(to, 0xff, (size_t)(batch * lines * pitch * 2))); /* NaN */
+  RUN(cudaMemcpy2D(to, (size_t)pitch * 2, c->t.data, (size_t)n * 2, (size_t)n * 2,
+                   (size_t)(batch * lines), cudaMemcpyDeviceToDevice));
+  t = gpured_array(to, (gpured_dtype)c->t.dtype, 3, shape, strides);
+  t.device = GPURED_CUDA_DEVICE;
+  return t;
+}
+
+/* Products on tensor cores of rows that are no multiple of 16 bytes, without a gap and with one,
+ * have the bits of those of rows that are. */
+static void test_device_gemm_packed(gpured_backend backend) {
+  static const int64_t shapes[][4] = {
+      {70, 63, 63, 63}, {1, 301, 1001, 333}, {3, 130, 70, 129}, {2, 259, 65, 7}};
+  static const int ops[3] = {GPURED_MAX, GPURED_ARGMIN, GPURED_LOGSUMEXP};
+  int i, r, how, kind;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (how = 0; how < 8; ++how) {
+      const int64_t *s = shapes[i], outs[2] = {s[0], s[2]};
+      const int left_across = how & 1, right_across = how >> 1 & 1, gap = how >> 2 ? 3 : 0;
+      const int64_t line[2] = {left_across ? s[1] : s[3], right_across ? s[3] : s[2]};
+      const int64_t lines[2] = {left_across ? s[3] : s[1], right_across ? s[2] : s[3]};
+      gpured_tensor operand[2][2];
+      for (kind = 0; kind < 2; ++kind) {
+        const int64_t shape[3] = {s[0], lines[kind], line[kind]};
+        box b = box_filled(i % 2 ? GPURED_F16 : GPURED_BF16, 3, shape, LAYOUT_C, OR_UNIFORM,
+                           (uint64_t)(i * 8 + how));
+        copy c = to_device(&b, 0);
+        const int across = kind ? right_across : left_across;
+        operand[kind][0] = lines_there(&c, s[0], lines[kind], line[kind], line[kind] + gap, across);
+        operand[kind][1] =
+            lines_there(&c, s[0], lines[kind], line[kind], (line[kind] + 23) / 8 * 8, across);
+        drop(&c);
+        box_free(&b);
+      }
+      for (r = 0; r < COUNT(ops); ++r) {
+        const int dtype = is_arg(ops[r]) ? GPURED_I64 : GPURED_F32;
+        box out[2];
+        copy d[2];
+        for (kind = 0; kind < 2; ++kind) {
+          gpured_status st;
+          out[kind] = box_output(dtype, 2, outs, LAYOUT_C, 1);
+          d[kind] = to_device(&out[kind], 0);
+          st = gpured_gemm_reduce((gpured_op)ops[r], &operand[0][kind], &operand[1][kind], 0,
+                                  &d[kind].t, NULL);
+          CHECK(st == GPURED_OK, "packed rows: status %d", (int)st);
+          from_device(&d[kind]);
+        }
+        expect_same(&out[0], &out[1].t,
+                    text("packed rows %d, layouts %d: %s", i, how, op_name(ops[r])));
+        for (kind = 0; kind < 2; ++kind) {
+          drop(&d[kind]);
+          box_free(&out[kind]);
+        }
+      }
+      for (kind = 0; kind < 4; ++kind) RUN(cudaFree(operand[kind / 2][kind % 2].data));
+    }
+}
+
 /* Products whose tiles fill all multiprocessors once or twice and a part of them again, which
  * launches of narrower tiles take: one item and three, f32, f64 and f32 in f64. */
 static void test_device_gemm_shares(gpured_backend backend) {
@@ -1357,6 +1430,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},
                                 {"device_gemm", test_device_gemm, T_CUDA},
                                 {"device_gemm_ragged", test_device_gemm_ragged, T_CUDA},
+                                {"device_gemm_packed", test_device_gemm_packed, T_CUDA},
                                 {"device_gemm_shares", test_device_gemm_shares, T_CUDA},
                                 {"device_displaced", test_device_displaced, T_CUDA},
                                 {"device_gemm_batch", test_gemm_batch, T_CUDA},
