@@ -7994,7 +7994,7 @@ enum {
   READ_SMALL,
   READ_ITEM_UNITS
 };
-enum { DOT_ACROSS, DOT_SHORT, DOT_ALONG, DOT_ANY };
+enum { DOT_ACROSS, DOT_TOUCHING, DOT_SHORT, DOT_ALONG, DOT_ANY, DOT_SEGMENTS };
 enum {
   TILE_WIDE,
   TILE_HALF,
@@ -10938,8 +10938,9 @@ struct product_launch {
  * the columns of the left one, a second multiplies the sums by the right one in Dot's order. A lane
  * of a block is one thread's, as in sections 4 to 7, so that the blocks of a column come in any
  * layout: rows of columns (dot_across, for the left operand too, whose weights are 1; dot_short
- * where columns are one block and many), columns that lie together (dot_along), or any strides
- * (dot_any). The second one begins while the first one ends: it asks for what it will multiply as
+ * where columns are one block and many; dot_touching where rows are no whole vectors), columns that
+ * lie together (dot_along), or any strides (dot_any; dot_segments for few long columns). The second
+ * one begins while the first one ends: it asks for what it will multiply as
  * soon as there is room for it, and waits for the sums only then. Integers, whose sums have one
  * value in any order, have kernels of their own.
  */
@@ -10990,15 +10991,22 @@ struct dots {
   ending end;
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
-  int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread */
+  int across_log2, blocks_log2; /* dot_across: threads side by side; blocks of a thread, or of a
+                                   segment in dot_touching and dot_segments */
   int tiles, segments, units;   /* dot_across: strips of an item, segments of each; all of them;
                                    integers: segments, which `out` has one after the other */
-  char *partial;                /* dot_across: nodes [segments][items][columns], if several */
+  char *partial;                /* nodes of segments, if there are several (or dot_touching) */
   int groups_log2;              /* dot_along: groups of threads for a column */
   int shared_weights;           /* dot_along: all columns of a tile have the same */
   int ring;                     /* dot_along: tiles that a warp has, 2 or 3 */
   int beside;                   /* dot_any: do columns lie closer than a column's elements? */
 };
+
+/* Which of a segment's nodes is a lane's of a column: those of a lane lie side by side. */
+GPURED__DEV int64_t node_of_lane(const dots &d, int segment, int64_t item, int64_t j, int lane) {
+  const int64_t outputs = d.items * d.columns;
+  return (segment * (int64_t)GPURED__LANES + lane) * outputs + item * d.columns + j;
+}
 
 GPURED__DEV int64_t matrix_offset(const dots &d, int64_t item) {
   return gpured__item_offset(d.batch, d.batch_count, item, d.which);
@@ -11006,6 +11014,8 @@ GPURED__DEV int64_t matrix_offset(const dots &d, int64_t item) {
 
 enum {
   DOT_THREADS = 256,
+  DOT_RESIDENT = 2, /* blocks of threads that a multiprocessor should have of any strides */
+  DOT_LONG = 1024,  /* rows for which two launches are worth it there */
   DOT_LEVELS = 48,
   TREE_LEVELS = 4, /* of the tree over a thread's blocks in registers */
   EVERY_DTYPE = -1
@@ -11047,6 +11057,21 @@ GPURED__DEV T dot_lane(const dots &d, const T *weights, int64_t at, int64_t row,
   return y;
 }
 
+/* A lane of column s of all items, of the rows from `start` to `end`. */
+template <int A, int D, class T>
+GPURED__DEV T lane_of_column(const dots &d, int64_t s, int lane, int64_t start, int64_t end) {
+  const int64_t item = s / d.columns;
+  const int64_t at = matrix_offset(d, item) + s % d.columns * d.matrix.across;
+  const T *weights = (const T *)d.weights + item * d.depth;
+  T stack[DOT_LEVELS];
+  int64_t count = 0;
+  for (int64_t k = start; k < end; k += GPURED__BLOCK, ++count)
+    push<K_ADD>(stack, 1, count,
+                dot_lane<A, D>(d, weights, at, k + lane,
+                               k + GPURED__BLOCK < d.depth ? k + GPURED__BLOCK : d.depth));
+  return count ? closed<K_ADD>(stack, 1, count) : (T)0;
+}
+
 /* 16 columns, 16 lanes of each. Neighbours in a warp are what lies closer together: lanes, or
  * columns, which then change places for the fold. */
 template <int A, int D>
@@ -11057,19 +11082,11 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
   const unsigned mask = 0xffffu << (threadIdx.x % 32 / 16 * 16);
   const int64_t jobs = d.items * d.columns;
   __shared__ T turned[GPURED__LANES][COLUMNS + 1];
-  T stack[DOT_LEVELS], y;
   after_launch_before();
   for (int64_t first = (int64_t)blockIdx.x * COLUMNS; first < jobs;
        first += (int64_t)gridDim.x * COLUMNS) {
-    const int64_t s = first + (d.beside ? fast : slow), item = s / d.columns;
-    const int64_t at = matrix_offset(d, item) + s % d.columns * d.matrix.across;
-    const T *weights = (const T *)d.weights + item * d.depth;
-    int64_t count = 0;
-    for (int64_t k = 0; k < d.depth && s < jobs; k += GPURED__BLOCK, ++count)
-      push<K_ADD>(stack, 1, count,
-                  dot_lane<A, D>(d, weights, at, k + (d.beside ? slow : fast),
-                                 k + GPURED__BLOCK < d.depth ? k + GPURED__BLOCK : d.depth));
-    y = count ? closed<K_ADD>(stack, 1, count) : (T)0;
+    const int64_t s = first + (d.beside ? fast : slow);
+    T y = lane_of_column<A, D, T>(d, s, d.beside ? slow : fast, 0, s < jobs ? d.depth : 0);
     if (d.beside) {
       turned[slow][fast] = y;
       __syncthreads();
@@ -11080,6 +11097,22 @@ static __global__ void __launch_bounds__(DOT_THREADS) dot_any(const __grid_const
     if (fast == 0 && first + slow < jobs)
       store_dot(d, (first + slow) / d.columns, (first + slow) % d.columns, d.depth > 0 ? y : (T)0);
   }
+}
+
+/* The same of a segment of each of 16 columns, whose lanes meet those of others in a second launch:
+ * for columns that are few and long. */
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS) dot_segments(const __grid_constant__ dots d) {
+  enum { COLUMNS = DOT_THREADS / GPURED__LANES };
+  typedef typename acc<A>::T T;
+  const int fast = (int)threadIdx.x % GPURED__LANES, slow = (int)threadIdx.x / GPURED__LANES;
+  const int lane = d.beside ? slow : fast;
+  const int64_t outputs = d.items * d.columns, most = (int64_t)GPURED__BLOCK << d.blocks_log2;
+  const int64_t s = (int64_t)blockIdx.x * COLUMNS + (d.beside ? fast : slow), segment = s / outputs;
+  after_launch_before();
+  if (segment >= d.segments) return;
+  ((T *)d.partial)[s * GPURED__LANES + lane] = lane_of_column<A, D, T>(
+      d, s - segment * outputs, lane, segment * most, min(segment * most + most, d.depth));
 }
 
 /*
@@ -11385,6 +11418,129 @@ static __global__ void __launch_bounds__(DOT_THREADS, 2) dot_short(const __grid_
           if (l < h) a[l][i] = add(a[l][i], a[l + h][i]);
 #pragma unroll
     for (int i = 0; i < V; ++i) store_dot(d, item, j + i, a[0][i]);
+  }
+}
+
+/*
+ * Rows that touch, whatever their length: 16 of them are one long row of whole vectors, of which a
+ * thread has one place in all long rows of a segment. Its elements are of one lane or of two, which
+ * are the same in each long row; the lanes of a column meet in a second launch.
+ */
+enum { TOUCHING_GROUP = 4, TOUCHING_RING = 5, TOUCHING_RESIDENT = 2 };
+typedef row_ring<DOT_THREADS, 16, TOUCHING_GROUP, TOUCHING_RING> touching_ring;
+
+/* What a thread has of a long row: V elements, of which the first `split` are of one lane, the
+ * others of the next one. */
+template <int A, int D>
+struct touching_place {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  int64_t item, column, row, rest; /* row: the first lane's in the matrix; rest: rows from there */
+  int segment, lane, split;
+  int rows, whole; /* long rows; those in which all of the vector exists */
+  const char *from;
+
+  __device__ __forceinline__ touching_place(const dots &d, int64_t index) {
+    const int64_t vectors = d.columns * SIZE, outer = gpured__quotient(index, vectors);
+    const int64_t element = (index - outer * vectors) * V, step = GPURED__LANES * d.columns;
+    item = gpured__quotient(outer, d.segments);
+    segment = (int)(outer - item * d.segments);
+    lane = (int)gpured__quotient(element, d.columns);
+    column = element - lane * d.columns;
+    split = (int)min(d.columns - column, (int64_t)V);
+    const int64_t first = ((int64_t)segment << d.blocks_log2) * GPURED__BLOCK;
+    const int64_t left = d.depth - first, most = (int64_t)GPURED__LANES << d.blocks_log2;
+    row = first + lane;
+    rest = d.depth - row;
+    rows = (int)min((left + GPURED__LANES - 1) / GPURED__LANES, most);
+    whole = 0;
+    if (left * d.columns >= element + V)
+      whole = (int)min(gpured__quotient(left * d.columns - element - V, step) + 1, (int64_t)rows);
+    from = d.matrix.data + (matrix_offset(d, item) + first * d.columns + element) * SIZE;
+  }
+  /* The last long row, where only some of the vector exists: it comes last in its lanes. */
+  __device__ __forceinline__ void add_rest(const T *u, int64_t step, T *a) const {
+    const int64_t at = (int64_t)whole * GPURED__LANES;
+    const int count = at >= rest ? 0 : at + 1 >= rest ? split : (int)V;
+    const uint4 raw = load_loose<SIZE>(from + whole * step, count);
+    T x[V];
+    unpack<D, T, V>(raw, x, GPURED__PLAIN);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (i >= count) continue;
+      const T y = u[at + (i < split ? 0 : 1)];
+      a[i] = whole % GPURED__LANES == 0 ? mul(y, x[i]) : fused(y, x[i], a[i]);
+    }
+  }
+};
+
+/* The weights of a thread's one or two lanes in a group of long rows. */
+template <class T>
+struct touching_weights {
+  T first[TOUCHING_GROUP], second[TOUCHING_GROUP];
+
+  __device__ __forceinline__ void load(const T *u, int r, int64_t rest) {
+#pragma unroll
+    for (int i = 0; i < TOUCHING_GROUP; ++i) {
+      const int64_t at = (int64_t)(r + i) * GPURED__LANES;
+      first[i] = at < rest ? u[at] : (T)0;
+      second[i] = at + 1 < rest ? u[at + 1] : (T)0;
+    }
+  }
+};
+
+template <int A, int D>
+static __global__ void __launch_bounds__(DOT_THREADS, TOUCHING_RESIDENT)
+    dot_touching(const __grid_constant__ dots d) {
+  typedef typename acc<A>::T T;
+  enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
+  extern __shared__ __align__(128) char space[];
+  const int64_t total = d.items * d.segments * d.columns * SIZE;
+  const int64_t index = (int64_t)blockIdx.x * DOT_THREADS + threadIdx.x;
+  if (index >= total) return;
+  const touching_place<A, D> here(d, index);
+  const int64_t step = GPURED__LANES * d.columns * SIZE;
+  touching_ring ring;
+  T stack[TREE_LEVELS][V], a[V];
+  touching_weights<T> soon;
+  let_next_launch();
+  ring.begin(space, here.from, step, here.whole);
+  after_launch_before();
+  const T *u = (const T *)d.weights + here.item * d.depth + here.row;
+  soon.load(u, 0, here.rest);
+#pragma unroll 1
+  for (int block = 0; block < 1 << d.blocks_log2; ++block) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = nothing(T());
+#pragma unroll
+    for (int start = 0; start < GPURED__LANES; start += TOUCHING_GROUP) {
+      const int first = block * GPURED__LANES + start;
+      if (first >= here.rows) break; /* of the last segment */
+      const touching_weights<T> w = soon;
+      uint4 raw[TOUCHING_GROUP];
+      soon.load(u, first + TOUCHING_GROUP, here.rest);
+      ring.take(raw);
+      ring.ask_group();
+#pragma unroll
+      for (int r = 0; r < TOUCHING_GROUP; ++r) {
+        T x[V];
+        if (first + r >= here.whole) continue;
+        unpack<D, T, V>(raw[r], x, GPURED__PLAIN);
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+          const T y = i < here.split ? w.first[r] : w.second[r];
+          a[i] = start + r == 0 ? mul(y, x[i]) : fused(y, x[i], a[i]);
+        }
+      }
+    }
+    if (here.whole < here.rows && here.whole / GPURED__LANES == block) here.add_rest(u, step, a);
+    carry<V>(stack, block, a);
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const int next = i < here.split ? 0 : 1;
+    const int64_t j = here.column + i - next * d.columns;
+    ((T *)d.partial)[node_of_lane(d, here.segment, here.item, j, here.lane + next)] = a[i];
   }
 }
 
@@ -13961,11 +14117,11 @@ static gpured_status make_biases(gemm_run *run, gemm_biases *b) {
 
 /* ---- Operands ---- */
 
-/* Do all strides but those of axis `unit` keep to borders of 16 bytes? */
-static int on_borders(const gpured__gemm_plan *p, const gpured_tensor *t, int which, int unit) {
+/* Do all items begin at borders of 16 bytes? */
+static int has_items_on_borders(const gpured__gemm_plan *p, const gpured_tensor *t, int which) {
   const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
   int i;
-  if ((uintptr_t)t->data % 16 || t->strides[2 * t->ndim - 3 - unit] * size % 16) return 0;
+  if ((uintptr_t)t->data % 16) return 0;
   for (i = 0; i < p->batch_count; ++i)
     if (p->batch[i].stride[which] * size % 16) return 0;
   return 1;
@@ -13982,6 +14138,12 @@ static operand describe_operand(const gpured_tensor *t, int which) {
   o.along = t->strides[2 * t->ndim - 3 - across];
   o.by_depth = o.along == 1;
   return o;
+}
+
+/* Do all strides but those of axis `unit` keep to borders of 16 bytes? */
+static int on_borders(const gpured__gemm_plan *p, const gpured_tensor *t, int which, int unit) {
+  const int64_t size = (int64_t)gpured__dtype_size(t->dtype);
+  return t->strides[2 * t->ndim - 3 - unit] * size % 16 == 0 && has_items_on_borders(p, t, which);
 }
 
 /* Are neighbours along this axis neighbours in memory, in vectors of 16 bytes? */
@@ -14031,6 +14193,7 @@ struct dot_launch {
   const void *kernel;
   int64_t blocks;
   int threads, integers;
+  int beside; /* how nodes of segments lie; BESIDE_LANES: a single one has nodes, too */
   size_t shared;
 };
 
@@ -14112,6 +14275,7 @@ static int choose_strips(const machine *m, int acc, int size, dots *d) {
 static int use_dot_across(const machine *m, int acc, int dtype, dot_launch *l) {
   const size_t threads = ACROSS_THREADS, size = gpured__dtype_size(dtype);
   l->kernel = gpured__dot_kernel(acc, dtype, DOT_ACROSS);
+  l->beside = BESIDE_NODES;
   l->threads = ACROSS_THREADS;
   l->shared = across_ring_bytes(m->major) + threads * (16 / size) * (acc == GPURED__F32 ? 4 : 8);
   if (!l->kernel || l->shared > (size_t)m->shared) return 0;
@@ -14131,14 +14295,70 @@ static int choose_dot_short(const machine *m, const gpured__gemm_plan *p, dot_la
   return 1;
 }
 
-/* Any strides: what sums of f32 and f64 are made of has an instance of its own. */
-static void use_dot_any(const gpured__gemm_plan *p, dot_launch *l) {
-  l->kernel = gpured__dot_kernel(p->acc, p->right.dtype, DOT_ANY);
-  if (!l->kernel) l->kernel = (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
-  l->d.beside = llabs(l->d.matrix.across) < llabs(l->d.matrix.along);
+/* What a segment of 2^blocks_log2 blocks makes of rows that touch: the long rows that each
+ * multiprocessor reads in turn. Those that the beginning of a block of threads and its nodes are
+ * worth count too, and a multiprocessor that has one block alone takes longer for it. */
+static int64_t touching_cost(const machine *m, int acc, int blocks_log2, const dots *d) {
+  const int64_t size = (int64_t)gpured__dtype_size(d->matrix.dtype);
+  const int64_t rows = (int64_t)GPURED__LANES << blocks_log2, all = d->depth / GPURED__LANES + 1;
+  const int64_t segments = gpured__ceil_div(d->depth, rows * GPURED__LANES);
+  const int64_t blocks = gpured__ceil_div(d->items * d->columns * size * segments, DOT_THREADS);
+  const int64_t turns = gpured__ceil_div(blocks, m->processors);
+  const int64_t each = (rows < all ? rows : all) + 8 + (acc == GPURED__F32 ? 8 : 16) / size;
+  return (turns == 1 ? each * 4 / 3 : each * turns);
+}
+
+/* Rows from which on two launches are worth it: more where columns alone fill the machine. */
+static int64_t least_touching(const machine *m, const gpured__gemm_plan *p) {
+  return p->batches * p->columns > (int64_t)m->processors * 64 ? 2400 : 600;
+}
+
+/* Rows without gaps, of any length. A few long columns are faster in segments of any strides. */
+static int use_dot_touching(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const gpured_tensor *t = &p->right;
+  const int64_t bytes = p->columns * (int64_t)gpured__dtype_size(t->dtype);
+  int64_t least = 0, cost;
+  dots *d = &l->d;
+  int log2;
+  if (d->matrix.across != 1 || d->matrix.along != p->columns || bytes < 16) return 0;
+  if (p->depth < least_touching(m, p) || p->depth > 16 * p->columns) return 0;
+  if (!has_items_on_borders(p, t, GPURED__RIGHT)) return 0;
+  d->segments = 0;
+  for (log2 = 0; log2 <= TREE_LEVELS; ++log2) {
+    const int64_t segments = gpured__ceil_div(p->depth, (int64_t)GPURED__BLOCK << log2);
+    cost = touching_cost(m, p->acc, log2, d);
+    if (segments > FINISH_MOST || (d->segments > 0 && cost >= least)) continue;
+    least = cost;
+    d->segments = (int)segments;
+    d->blocks_log2 = log2;
+  }
+  l->kernel = gpured__dot_kernel(p->acc, t->dtype, DOT_TOUCHING);
+  l->beside = BESIDE_LANES;
+  l->threads = DOT_THREADS;
+  l->shared = touching_ring::SHARED;
+  l->blocks = gpured__ceil_div(p->batches * bytes * d->segments, DOT_THREADS);
+  return d->segments > 0 && l->blocks <= INT32_MAX && l->shared <= (size_t)m->shared;
+}
+
+/* Any strides: what sums of f32 and f64 are made of has an instance of its own. Where columns are
+ * few and long they are cut into segments. */
+static void use_dot_any(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  const int64_t each = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+  dots *d = &l->d;
+  d->beside = llabs(d->matrix.across) < llabs(d->matrix.along);
+  d->segments = 1;
+  d->blocks_log2 = log2_up(gpured__ceil_div(p->depth, GPURED__BLOCK));
+  while (p->depth >= DOT_LONG && d->blocks_log2 > 1 && d->segments < FINISH_MOST / 2 &&
+         each * d->segments < (int64_t)m->processors * DOT_RESIDENT)
+    d->segments = (int)gpured__ceil_div(p->depth, (int64_t)GPURED__BLOCK << --d->blocks_log2);
+  l->kernel = gpured__dot_kernel(p->acc, p->right.dtype, d->segments > 1 ? DOT_SEGMENTS : DOT_ANY);
+  if (!l->kernel)
+    l->kernel = d->segments > 1 ? (const void *)dot_segments<GPURED__F64, EVERY_DTYPE>
+                                : (const void *)dot_any<GPURED__F64, EVERY_DTYPE>;
+  l->beside = BESIDE_NODES;
   l->threads = DOT_THREADS;
   l->shared = 0;
-  l->blocks = gpured__ceil_div(p->batches * p->columns, DOT_THREADS / GPURED__LANES);
+  l->blocks = gpured__ceil_div(p->batches * p->columns * d->segments, DOT_THREADS / GPURED__LANES);
 }
 
 /* Two blocks of threads for each multiprocessor, in segments of at least two rounds of loads. */
@@ -14188,6 +14408,25 @@ static void choose_integers(const machine *m, const gpured__gemm_plan *p, int an
   if (any_layout) l->d.segments = most;
 }
 
+static int has_nodes(const dot_launch *l) { return l->d.segments > 1 || l->beside == BESIDE_LANES; }
+
+/* Nodes of segments. */
+static double dot_nodes(const dot_launch *l) {
+  const dots *d = &l->d;
+  const double each = l->integers ? 1 : GPURED__LANES;
+  return has_nodes(l) ? (double)d->segments * (double)d->items * (double)d->columns * each : 0;
+}
+
+/* The way that needs most memory, of those that a matrix of these strides may take. */
+static void choose_most_nodes(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
+  dot_launch other = *l;
+  use_dot_any(m, p, l);
+  if (p->depth == 0 || !gpured__dot_kernel(p->acc, p->right.dtype, DOT_ACROSS)) return;
+  if (use_dot_touching(m, p, &other) && dot_nodes(&other) > dot_nodes(l)) *l = other;
+  if (use_dot_across(m, p->acc, p->right.dtype, &other) && dot_nodes(&other) > dot_nodes(l))
+    *l = other;
+}
+
 /* `any_layout`: for the workspace, which does not depend on where data lie. */
 static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_layout,
                        dot_launch *l) {
@@ -14204,15 +14443,18 @@ static void choose_dot(const machine *m, const gpured__gemm_plan *p, int any_lay
     choose_integers(m, p, any_layout, l);
     return;
   }
-  if (p->depth > 0 && gpured__dot_kernel(p->acc, p->right.dtype, DOT_ACROSS)) {
-    if (any_layout && use_dot_across(m, p->acc, p->right.dtype, l)) return;
-    if (choose_dot_along(m, p, l)) return;
-    if (has_vectors(p, &p->right, GPURED__RIGHT) &&
-        (choose_dot_short(m, p, l) || use_dot_across(m, p->acc, p->right.dtype, l)))
-      return;
+  if (any_layout) {
+    choose_most_nodes(m, p, l);
+    return;
   }
-  l->d.segments = 1;
-  use_dot_any(p, l);
+  if (p->depth > 0 && gpured__dot_kernel(p->acc, p->right.dtype, DOT_ACROSS)) {
+    const int vectors = has_vectors(p, &p->right, GPURED__RIGHT);
+    if (choose_dot_along(m, p, l)) return;
+    if (vectors && choose_dot_short(m, p, l)) return;
+    if (vectors && use_dot_across(m, p->acc, p->right.dtype, l)) return;
+    if (use_dot_touching(m, p, l)) return;
+  }
+  use_dot_any(m, p, l);
 }
 
 /* The sums of the left operand's columns, as products with ones. */
@@ -14228,36 +14470,41 @@ static int choose_left_sums(const machine *m, const gpured__gemm_plan *p, dot_la
   return p->rows > COLS_SHORT && use_dot_across(m, p->acc, p->left.dtype, l);
 }
 
-/* Nodes of segments. */
-static double dot_nodes(const dot_launch *l) {
-  const dots *d = &l->d;
-  const double each = l->integers ? 1 : GPURED__LANES;
-  return d->segments > 1 ? (double)d->segments * (double)d->items * (double)d->columns * each : 0;
-}
-
-/* Launches what was chosen, and what joins its segments. */
-static gpured_status run_dot(gemm_run *run, int how, dot_launch *l, char *partial) {
-  void *arguments[] = {&l->d};
+/* Joins the nodes of segments, to the products or, if `e` says how, to a result of the call. */
+static gpured_status join_dot(gemm_run *run, const dot_launch *l, const ending *e) {
+  const int64_t outputs = l->d.items * l->d.columns;
   reduction r;
-  gpured_status st;
-  l->d.partial = partial;
-  st = launch_as(run->m, how, l->kernel, most_blocks(l->blocks), l->threads, l->shared, arguments);
-  if (st != GPURED_OK || l->d.segments == 1 || l->integers) return st;
+  job *j = &r.j;
   memset(&r, 0, sizeof r);
   r.acc = run->p->acc;
   r.kind = K_ADD;
   r.lanes = GPURED__LANES;
-  r.j.op = GPURED_SUM;
-  r.j.out_dtype = r.acc == GPURED__F32 ? GPURED_F32 : GPURED_F64;
-  r.j.outputs = l->d.items * l->d.columns;
-  r.j.out = l->d.out;
-  r.j.kept_count = 1;
-  r.j.kept[0].n = r.j.outputs;
-  r.j.kept[0].stride[GPURED__OUT] = 1;
-  r.j.segments = l->d.segments;
-  r.j.partial = partial;
-  r.j.beside = BESIDE_NODES;
+  j->op = e && e->mean ? GPURED_MEAN : GPURED_SUM;
+  j->n = e ? e->rows : 0;
+  j->out_dtype = e ? e->dtype : r.acc == GPURED__F32 ? GPURED_F32 : GPURED_F64;
+  j->out = e ? e->out : l->d.out;
+  j->outputs = outputs;
+  j->kept_count = e ? e->batch_count + 1 : 1;
+  for (int i = 0; e && i < e->batch_count; ++i) {
+    j->kept[i].n = e->batch[i].n;
+    j->kept[i].stride[GPURED__OUT] = e->batch[i].stride[e->which];
+  }
+  j->kept[j->kept_count - 1].n = e ? e->columns : outputs;
+  j->kept[j->kept_count - 1].stride[GPURED__OUT] = e ? e->out_stride : 1;
+  j->segments = l->d.segments;
+  j->partial = l->d.partial;
+  j->beside = l->beside;
   return run_finish(run->m, &r);
+}
+
+/* Launches what was chosen, and what joins its segments. e: the last step, if it is all of it. */
+static gpured_status run_dot(gemm_run *run, int how, dot_launch *l, char *partial,
+                             const ending *e) {
+  void *arguments[] = {&l->d};
+  gpured_status st;
+  l->d.partial = partial;
+  st = launch_as(run->m, how, l->kernel, most_blocks(l->blocks), l->threads, l->shared, arguments);
+  return st != GPURED_OK || !has_nodes(l) || l->integers ? st : join_dot(run, l, e);
 }
 
 static gpured_status run_end(gemm_run *run, const void *kernel, ending *e) {
@@ -14306,12 +14553,14 @@ static gpured_status end_short_road(gemm_run *run, const char *sums, char *produ
     ++count;
   }
   l.d.weights = sums;
-  if (count == 1 && l.d.segments == 1 && p->batches * p->columns <= SHORT_ROAD_ALONE) {
+  if (count == 1 && !has_nodes(&l) && p->batches * p->columns <= SHORT_ROAD_ALONE) {
     l.d.end = ends[0];
-    return run_dot(run, LAUNCH_BESIDE, &l, partial);
+    return run_dot(run, LAUNCH_BESIDE, &l, partial, NULL);
   }
   l.d.out = products;
-  st = run_dot(run, LAUNCH_BESIDE, &l, partial);
+  if (count == 1 && has_nodes(&l) && !l.integers && !p->ep.scaled && !row_sums && !column_bias)
+    return run_dot(run, LAUNCH_BESIDE, &l, partial, &ends[0]);
+  st = run_dot(run, LAUNCH_BESIDE, &l, partial, NULL);
   for (r = 0; r < count && st == GPURED_OK; ++r) st = end_sums_of(run, &ends[r]);
   return st;
 }
@@ -14327,7 +14576,7 @@ static gpured_status sum_left(gemm_run *run, char *sums) {
     partial = reserve(run, dot_nodes(&l), acc_size(p));
     l.d.out = sums;
     if (!run->measuring && has_deep_vectors(p, &p->left, GPURED__LEFT))
-      return run_dot(run, LAUNCH_AFTER, &l, partial);
+      return run_dot(run, LAUNCH_AFTER, &l, partial, NULL);
   }
   view = gpured__gemm_view(p, &p->left, 2, GPURED__LEFT);
   out = gpured__gemm_vector(p, sums, p->depth);
@@ -15836,7 +16085,9 @@ static const void *tensor_kernel(int kind) {
 template <int A, int D>
 static const void *dot_kernel(int how) {
   if (how == DOT_ANY) return (const void *)dot_any<A, D>;
+  if (how == DOT_SEGMENTS) return (const void *)dot_segments<A, D>;
   if (how == DOT_ALONG) return (const void *)dot_along<A, D>;
+  if (how == DOT_TOUCHING) return (const void *)dot_touching<A, D>;
   return how == DOT_SHORT ? (const void *)dot_short<A, D> : (const void *)dot_across<A, D>;
 }
 

@@ -1157,6 +1157,47 @@ static void test_device_gemm_ragged(gpured_backend backend) {
       }
 }
 
+/* Sums of products whose right rows begin anywhere: a column to some thousands, a depth of less than
+ * a block to many segments, padding that is NaN. */
+static void test_device_gemm_loose(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{2, 90, 33, 300},   {1, 50, 4095, 700}, {3, 40, 129, 4500},
+                                      {1, 300, 1001, 33}, {5, 20, 71, 1030},  {1, 9, 47, 70001},
+                                      {2, 7, 1, 5003},    {1, 5, 3, 20001},   {4, 3, 501, 2049},
+                                      {1, 4, 9001, 2560}, {1, 2, 1001, 16009}};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_F16, GPURED_BF16, GPURED_F32};
+  int i, j, how, axis;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (how = 0; how < 2; ++how)
+        for (axis = 0; axis < 2; ++axis) {
+          const int64_t *s = shapes[i];
+          gpured_options o = gpured_default_options();
+          gpured_status st;
+          size_t bytes = 0;
+          there x;
+          o.acc_dtype = j == 4 ? GPURED_F64 : 0;
+          fill_there(&x, dtypes[j], s[0], axis ? s[2] : s[1], axis ? s[1] : s[2], s[3], short_pair,
+                     2, axis,
+                     how    ? LAYOUT_PAD
+                     : axis ? LAYOUT_F
+                            : LAYOUT_C,
+                     (i + j + how) % 3);
+          CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "loose rows on the CPU");
+          point_there(&x);
+          o = strict_options(NULL);
+          o.acc_dtype = j == 4 ? GPURED_F64 : 0;
+          st = gpured_gemm_reduce_ex_workspace(&x.g, &o, &bytes);
+          take_workspace(&o, st, bytes);
+          st = gpured_gemm_reduce_ex(&x.g, &o);
+          CHECK(st == GPURED_OK, "loose rows: status %d", (int)st);
+          check_there(&x, text("loose rows %s %d acc %d axis %d layout %d", describe(&x.b.t), i,
+                               o.acc_dtype, axis, how));
+          RUN(cudaFree(o.workspace));
+          free_there(&x);
+        }
+}
+
 /* An operand of a product on tensor cores: `lines` lines of n elements, which lie one behind the
  * other or each `pitch` elements behind the one before. */
 static gpured_tensor lines_there(const copy *c, int64_t batch, int64_t lines, int64_t n,
@@ -1430,6 +1471,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_contract", test_contract, T_CUDA},
                                 {"device_gemm", test_device_gemm, T_CUDA},
                                 {"device_gemm_ragged", test_device_gemm_ragged, T_CUDA},
+                                {"device_gemm_loose", test_device_gemm_loose, T_CUDA},
                                 {"device_gemm_packed", test_device_gemm_packed, T_CUDA},
                                 {"device_gemm_shares", test_device_gemm_shares, T_CUDA},
                                 {"device_displaced", test_device_displaced, T_CUDA},
