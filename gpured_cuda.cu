@@ -5475,12 +5475,14 @@ GPURED__DEV E scan_across(E x, int p) {
   return x;
 }
 
-/* The place of element e of a tile in shared memory: vectors of 16 bytes, spread over the banks. */
+/* The places of vector v of 16 bytes, and of element e, of a tile in shared memory: neighbours that
+ * are eight vectors apart lie in different banks. */
+GPURED__DEV int spread_vector(int v) { return v ^ (v >> 3 & 7); }
 template <class E>
 GPURED__DEV int spread(int e) {
   enum { PER = 16 / sizeof(E) };
   int v = e / PER;
-  return (v ^ (v >> 3 & 7)) * PER + e % PER;
+  return spread_vector(v) * PER + e % PER;
 }
 
 /* A group of 16 elements, vector by vector. */
@@ -5490,7 +5492,7 @@ GPURED__DEV void read_group(const E *tile, int group, E *x) {
 #pragma unroll
   for (int i = 0; i < (int)sizeof(E); ++i) {
     const int v = group * (int)sizeof(E) + i;
-    const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+    const uint4 q = ((const uint4 *)tile)[spread_vector(v)];
     memcpy(x + i * PER, &q, 16);
   }
 }
@@ -5505,7 +5507,7 @@ GPURED__DEV void read_some(const E *tile, int e, E *x) {
 #pragma unroll
     for (int i = 0; i < N / PER; ++i) {
       const int v = e / PER + i;
-      const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+      const uint4 q = ((const uint4 *)tile)[spread_vector(v)];
       memcpy(x + i * PER, &q, 16);
     }
   }
@@ -5518,7 +5520,7 @@ GPURED__DEV void write_group(E *tile, int group, const E *x) {
     const int v = group * (int)sizeof(E) + i;
     uint4 q;
     memcpy(&q, x + i * PER, 16);
-    ((uint4 *)tile)[v ^ (v >> 3 & 7)] = q;
+    ((uint4 *)tile)[spread_vector(v)] = q;
   }
 }
 
@@ -5657,7 +5659,7 @@ GPURED__DEV void load_same(const line_scan &a, const tile_map &map,
   int64_t count, at = flat_place(a, map, GPURED__IN, &count);
   const E *from = (const E *)a.j.in + at;
   for (int v = (int)threadIdx.x; v < a.chunks * SCAN_CHUNK / PER; v += SCAN_THREADS) {
-    E *to = tile + (v ^ (v >> 3 & 7)) * PER;
+    E *to = tile + spread_vector(v) * PER;
     if ((v + 1) * PER <= count) {
       copy_16(to, (const char *)(from + v * PER));
     } else {
@@ -5938,7 +5940,7 @@ GPURED__DEV void store_same(const line_scan &a, const tile_map &map,
   int64_t count, at = flat_place(a, map, GPURED__OUT, &count);
   T *to = (T *)a.j.out + at;
   for (int v = (int)threadIdx.x; v < a.chunks * SCAN_CHUNK / PER; v += SCAN_THREADS) {
-    const uint4 q = ((const uint4 *)tile)[v ^ (v >> 3 & 7)];
+    const uint4 q = ((const uint4 *)tile)[spread_vector(v)];
     const E before = prefix[v * PER / 16];
     E x[PER];
     __align__(16) T y[16 / sizeof(T)];
@@ -6216,7 +6218,7 @@ struct stream_lines {
 #pragma unroll 4
     for (int r = 0; r < PART / SLOTS; ++r) {
       const int v = (t >> LANES_LOG2) + r * VECTORS;
-      one<SIZE == 2 && U == 2>((v ^ (v >> 3 & 7)) * 16 + byte, first + r * SLOTS + t * U, f);
+      one<SIZE == 2 && U == 2>(spread_vector(v) * 16 + byte, first + r * SLOTS + t * U, f);
     }
   }
   template <int PART, int U, int STEP, class F>
@@ -6226,7 +6228,7 @@ struct stream_lines {
     const int t = (int)threadIdx.x % 32, byte = (t & ((1 << LANES_LOG2) - 1)) * U * SIZE;
 #pragma unroll 1
     for (int r = 0; r < PART / SLOTS; r += 8) {
-      const int v = (t >> LANES_LOG2) + r * VECTORS, where = (v ^ (v >> 3 & 7)) * 16 + byte;
+      const int v = (t >> LANES_LOG2) + r * VECTORS, where = spread_vector(v) * 16 + byte;
       const int slot = first + r * SLOTS + t * U, line = slot >> slots_log2;
       const int x = slot - (line << slots_log2), odd = PAIRS ? is_odd(line) : 0;
       const int left = line < lines ? length - x + odd : -2 * SCAN_CHUNK;
@@ -6309,7 +6311,7 @@ GPURED__DEV void stream_load(const line_scan &a, const tile_map &map, int first,
   }
 #pragma unroll 1
   for (int v = t; v * PER < count; v += 32) {
-    char *at = to + (v ^ (v >> 3 & 7)) * 16;
+    char *at = to + spread_vector(v) * 16;
     if ((v + 1) * PER <= count)
       copy_16(at, from + v * 16);
     else
@@ -7804,7 +7806,7 @@ struct once_part {
   uint4 *stage;
   int count; /* of the part's elements are in the line */
 
-  __device__ __forceinline__ uint4 *vector(int v) const { return stage + (v ^ (v >> 3 & 7)); }
+  __device__ __forceinline__ uint4 *vector(int v) const { return stage + spread_vector(v); }
   __device__ __forceinline__ S *element(int e) const { return (S *)vector(e / V) + e % V; }
 
   __device__ __forceinline__ void fetch(const S *from, int64_t stride, bool aligned) const {
