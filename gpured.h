@@ -3576,21 +3576,13 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
   }
   return r;
 }
-/* out[r] = the fold of row r, of four. The lanes that a row of a vector at most does not reach would
- * change nothing. */
+/* out[r] = the fold of row r, of four. */
 GPURED__INLINE void GPURED__N(four_rows)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
                                          GPURED__T *out) {
-  const GPURED__T fill = GPURED__N(neutral)(kernel);
-  const int one = GPURED__NV > 1 && n <= GPURED__W;
   GPURED__V v[4];
   int i;
   GPURED__UNROLL
-  for (i = 0; one && i < 4; ++i) {
-    v[i] = GPURED__N(load_part)(x + i * stride, (int)n, fill);
-    v[i] = GPURED__N(first)(kernel, v[i], v[i]);
-  }
-  GPURED__UNROLL
-  for (i = 0; !one && i < 4; ++i) v[i] = GPURED__N(short_lanes)(kernel, x + i * stride, n, 0);
+  for (i = 0; i < 4; ++i) v[i] = GPURED__N(short_lanes)(kernel, x + i * stride, n, 0);
   GPURED__N(store_part)(out, 4, GPURED__N(canonical)(GPURED__N(fold_four)(kernel, v)));
 }
 
