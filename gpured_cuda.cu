@@ -10942,9 +10942,9 @@ struct product_launch {
  * layout: rows of columns (dot_across, for the left operand too, whose weights are 1; dot_short
  * where columns are one block and many; dot_touching where rows are no whole vectors), columns that
  * lie together (dot_along), or any strides (dot_any; dot_segments for few long columns). The second
- * one begins while the first one ends: it asks for what it will multiply as
- * soon as there is room for it, and waits for the sums only then. Integers, whose sums have one
- * value in any order, have kernels of their own.
+ * one begins while the first one ends: it asks for what it will multiply as soon as there is room
+ * for it, and waits for the sums only then. Integers, whose sums have one value in any order, have
+ * kernels of their own.
  */
 /* What is done last, for each column of each item. */
 struct ending {
@@ -11001,7 +11001,7 @@ struct dots {
   int groups_log2;              /* dot_along: groups of threads for a column */
   int shared_weights;           /* dot_along: all columns of a tile have the same */
   int ring;                     /* dot_along: tiles that a warp has, 2 or 3 */
-  int beside;                   /* dot_any: do columns lie closer than a column's elements? */
+  int beside;                   /* any strides: do columns lie closer than a column's elements? */
 };
 
 /* Which of a segment's nodes is a lane's of a column: those of a lane lie side by side. */
@@ -14307,7 +14307,7 @@ static int64_t touching_cost(const machine *m, int acc, int blocks_log2, const d
   const int64_t blocks = gpured__ceil_div(d->items * d->columns * size * segments, DOT_THREADS);
   const int64_t turns = gpured__ceil_div(blocks, m->processors);
   const int64_t each = (rows < all ? rows : all) + 8 + (acc == GPURED__F32 ? 8 : 16) / size;
-  return (turns == 1 ? each * 4 / 3 : each * turns);
+  return turns == 1 ? each * 4 / 3 : each * turns;
 }
 
 /* Rows from which on two launches are worth it: more where columns alone fill the machine. */
@@ -14315,7 +14315,8 @@ static int64_t least_touching(const machine *m, const gpured__gemm_plan *p) {
   return p->batches * p->columns > (int64_t)m->processors * 64 ? 2400 : 600;
 }
 
-/* Rows without gaps, of any length. A few long columns are faster in segments of any strides. */
+/* Rows without gaps, of any length: 16 of them have as many vectors, each a thread's, as one has
+ * bytes. A few long columns are faster in segments of any strides. */
 static int use_dot_touching(const machine *m, const gpured__gemm_plan *p, dot_launch *l) {
   const gpured_tensor *t = &p->right;
   const int64_t bytes = p->columns * (int64_t)gpured__dtype_size(t->dtype);
