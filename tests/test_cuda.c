@@ -1158,7 +1158,8 @@ static void test_device_gemm_ragged(gpured_backend backend) {
 }
 
 /* Sums of products whose right rows begin anywhere: a column to some thousands, a depth of less than
- * a block to many segments, padding that is NaN. */
+ * a block to many segments, padding that is NaN; results that the launch which joins segments
+ * stores, and others. */
 static void test_device_gemm_loose(gpured_backend backend) {
   static const int64_t shapes[][4] = {{2, 90, 33, 300},   {1, 50, 4095, 700}, {3, 40, 129, 4500},
                                       {1, 300, 1001, 33}, {5, 20, 71, 1030},  {1, 9, 47, 70001},
@@ -1172,17 +1173,16 @@ static void test_device_gemm_loose(gpured_backend backend) {
       for (how = 0; how < 2; ++how)
         for (axis = 0; axis < 2; ++axis) {
           const int64_t *s = shapes[i];
+          const layout plain = axis ? LAYOUT_F : LAYOUT_C;
+          const int both = (i + j + how) % 2; /* or the sum or the mean alone */
           gpured_options o = gpured_default_options();
           gpured_status st;
           size_t bytes = 0;
           there x;
           o.acc_dtype = j == 4 ? GPURED_F64 : 0;
-          fill_there(&x, dtypes[j], s[0], axis ? s[2] : s[1], axis ? s[1] : s[2], s[3], short_pair,
-                     2, axis,
-                     how    ? LAYOUT_PAD
-                     : axis ? LAYOUT_F
-                            : LAYOUT_C,
-                     (i + j + how) % 3);
+          fill_there(&x, dtypes[j], s[0], axis ? s[2] : s[1], axis ? s[1] : s[2], s[3],
+                     both ? short_pair : short_pair + axis, 1 + both, axis,
+                     how ? LAYOUT_PAD : plain, (i + j + how) % 3);
           CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "loose rows on the CPU");
           point_there(&x);
           o = strict_options(NULL);
