@@ -290,7 +290,7 @@ typedef struct gpured_options {
   int32_t ddof;    /**< VAR, STD: the divisor is n - ddof; not negative. */
   void *stream;    /**< CUDA: the cudaStream_t on which the call works. */
   /** Scratch memory on the tensors' device, 64-byte aligned, for one call at a time; NULL = alloc()
-   * or malloc(), on a GPU cudaMallocAsync(). */
+   * or malloc(), on a GPU a pool that keeps up to 64 MiB between calls. */
   void *workspace;
   size_t workspace_bytes; /**< Its size; 0 without workspace. */
   /** Where memory comes from in place of malloc(): 64-byte aligned, NULL = failure. Set together
@@ -3576,13 +3576,22 @@ GPURED__INLINE int64_t GPURED__N(rows_packed)(int kernel, const GPURED__T *x, in
   }
   return r;
 }
+
+/* A row of 0 < n < 16 elements, folded down to one vector: of no more than that, it is one load. */
+GPURED__INLINE GPURED__V GPURED__N(row_vector)(int kernel, const GPURED__T *x, int64_t n) {
+  GPURED__V v;
+  if (GPURED__NV == 1 || n > GPURED__W) return GPURED__N(short_lanes)(kernel, x, n, 0);
+  v = GPURED__N(load_part)(x, (int)n, GPURED__N(neutral)(kernel));
+  return GPURED__N(first)(kernel, v, v);
+}
+
 /* out[r] = the fold of row r, of four. */
 GPURED__INLINE void GPURED__N(four_rows)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
                                          GPURED__T *out) {
   GPURED__V v[4];
   int i;
   GPURED__UNROLL
-  for (i = 0; i < 4; ++i) v[i] = GPURED__N(short_lanes)(kernel, x + i * stride, n, 0);
+  for (i = 0; i < 4; ++i) v[i] = GPURED__N(row_vector)(kernel, x + i * stride, n);
   GPURED__N(store_part)(out, 4, GPURED__N(canonical)(GPURED__N(fold_four)(kernel, v)));
 }
 
