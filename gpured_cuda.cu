@@ -1369,6 +1369,7 @@ enum {
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
+  OWN_ROWS = 56,       /* rows to a multiprocessor that are enough for a warp each */
   PIECES_MEETING = 64, /* tiles of pieces to a multiprocessor, where segments still meet */
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
@@ -1403,6 +1404,7 @@ struct rows {
   int copiers_log2;  /* RAGGED, not dense: threads that copy a row */
   int tile;          /* bytes of a tile */
   int tiles_log2;    /* LONG: tiles of a segment */
+  int own;           /* LONG: rows are a warp's, not a block of threads' */
   int64_t row_tiles; /* LONG: tiles of a row */
   /* RAGGED, of sequences in pieces: */
   int64_t piece;                     /* elements of one, or 0 */
@@ -1661,16 +1663,17 @@ GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, 
                            int t) {
   const int before = (int)((uintptr_t)from & 127), whole = (before + bytes) / 16;
   const char *line = from - before;
-  const auto slot = [&](int v) { return swizzled_ragged(v, mask); };
-  copy_if<16>(t >= before / 16 && t < whole, stage + 16 * slot(t), line + 16 * t);
+  const int mine = swizzled_ragged(t, mask);
+  const auto slot = [&](int i) { return (mine ^ (i >> 4 & mask)) + i; }; /* of t + 32, 64, ... */
+  copy_if<16>(t >= before / 16 && t < whole, stage + 16 * mine, line + 16 * t);
   copy_every_32nd<TILE_VECTORS>(stage, line + 16 * (t + 32), whole - t - 32,
-                                [&](int i) { return slot(t + 32 + i); });
+                                [&](int i) { return slot(32 + i); });
   if (LARGE && whole > TILE_VECTORS + 32)
     copy_every_32nd<SPREAD_BYTES / 16 - TILE_VECTORS>(
         stage, line + 16 * (t + 32 + TILE_VECTORS), whole - t - 32 - TILE_VECTORS,
-        [&](int i) { return slot(t + 32 + TILE_VECTORS + i); });
+        [&](int i) { return slot(32 + TILE_VECTORS + i); });
   if ((before + bytes) % 16 && t == 0)
-    copy_before(stage + 16 * slot(whole), line + 16 * whole, j.end);
+    copy_before(stage + 16 * swizzled_ragged(whole, mask), line + 16 * whole, j.end);
 }
 /* ---- Sequences in pieces ---- */
 /*
@@ -2329,6 +2332,8 @@ GPURED__DEV void each_row_of(const piece<D, T> &p, const F &f) {
  * threads of a warp come here together. */
 template <int D, class T, class F>
 GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
+  /* more, and warps wait for instructions; tests of 16 bits for zero are short */
+  enum { AT_ONCE = stored<D>::SIZE == 2 && sizeof(T) == 8 ? GPURED__LANES - 1 : 3 };
   /* where a block of the warp's ends early, all go the same way, or each way would take its time */
   const bool whole = __all_sync(~0u, p.count == GPURED__LANES || p.count == 0);
   if (p.width_log2 < 0) {
@@ -2337,10 +2342,12 @@ GPURED__DEV void each_row(const piece<D, T> &p, const F &f) {
     each_row_of<true>(p, f);
   } else if (p.count > 0) {
     T x[piece<D, T>::V];
-#pragma unroll
-    for (int r = 0; r < GPURED__LANES; ++r) {
+    p.template read<true>(0, x);
+    f(0, x, true, all_exist());
+#pragma unroll(AT_ONCE)
+    for (int r = 1; r < GPURED__LANES; ++r) {
       p.template read<true>(r, x);
-      f(r, x, r == 0, all_exist());
+      f(r, x, false, all_exist());
     }
   }
 }
@@ -3013,6 +3020,51 @@ GPURED__DEV pair_node<float> lse_spread_tile(char *stage, int start, int64_t lef
   return combined<K_LSE>(a, b);
 }
 
+/* The same of a whole tile, in the places that ragged_mask() gives: a unit for each half of the
+ * warp, four threads for the lanes of a block, whose exponentials they add at once. Where a block
+ * begins inside a vector, its first thread has in the place of what is in front of it the block's
+ * last elements, which are in the same lanes. */
+GPURED__DEV pair_node<float> lse_whole_tile(const char *stage, int start, int t) {
+  enum { V = 4, P = 4 };
+  const int foreign = t % P ? 0 : start % 16 / 4;
+  const int first = (start / 16 + t % P) * 16 + t / P * GPURED__BLOCK * 4;
+  const auto row = [&](int r) {
+    const int at = first + r * GPURED__LANES * 4;
+    return *(const float4 *)(stage + (at ^ (at >> 4 & 64)));
+  };
+  const float4 begin = row(0), end = row(GPURED__LANES);
+  float4 x = make_float4(foreign > 0 ? end.x : begin.x, foreign > 1 ? end.y : begin.y,
+                         foreign > 2 ? end.z : begin.z, begin.w);
+  pair_node<float> n, second;
+  float a[V];
+  n.m = greatest_of(x);
+#pragma unroll 5
+  for (int r = 1; r < GPURED__LANES; ++r) n.m = greater_of(n.m, greatest_of(row(r)));
+#pragma unroll
+  for (int d = 1; d < 16; d *= 2) n.m = greater_of(n.m, __shfl_xor_sync(~0u, n.m, d));
+  const float base = is_finite(n.m) ? n.m : 0;
+  x = relative_exponentials<true>(x, base);
+  const float edge[V] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = i < foreign ? 0 : edge[i];
+#pragma unroll 3
+  for (int r = 1; r < GPURED__LANES; ++r) {
+    x = row(r);
+    a[0] = add_exponential(a[0], sub(x.x, base));
+    a[1] = add_exponential(a[1], sub(x.y, base));
+    a[2] = add_exponential(a[2], sub(x.z, base));
+    a[3] = add_exponential(a[3], sub(x.w, base));
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = add(a[i], i < foreign ? edge[i] : 0);
+  join_blocks<K_ADD, P, V>(a, 1, 4);
+  n.s = fold_lanes<K_ADD, P, V>(a);
+  if (!is_finite(n.m)) n.s = 1;
+  second.m = from_below(~0u, n.m, 16);
+  second.s = from_below(~0u, n.s, 16);
+  return combined<K_LSE>(n, second);
+}
+
 /* Ragged rows of a tile, of more than a block each. */
 template <int SHARE>
 GPURED__DEV void lse_spread_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
@@ -3047,7 +3099,9 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int lead, int64_t tile, 
   enum { P = unit::P, GROUPS = 32 / P };
   const int64_t offset = (tile * GROUPS + t / P) * GPURED__BLOCK;
   if constexpr (MODE == ROWS_RAGGED_LONG && shares_lse(A, D, K)) {
-    *node = lse_spread_tile(stage, lead, j.n - tile * (TILE_BYTES / 4), t);
+    const int64_t left = j.n - tile * (TILE_BYTES / 4);
+    *node = left < TILE_BYTES / 4 ? lse_spread_tile(stage, lead, left, t)
+                                  : lse_whole_tile(stage, lead, t);
     return;
   }
   typename view<MODE, D, typename acc<A>::T>::Q mine;
@@ -3097,13 +3151,13 @@ GPURED__DEV void end_segment(const job &j, int64_t row, int64_t segment,
   if (t == 0) store_result<K>(j, row, result);
 }
 
-/* Loads a tile of a long row and waits for it; lse: of floats, which are read as they lie. Returns
- * the byte at which it begins. */
+/* Loads a tile of a long row and waits for it; shares: if it is the row's end, that will be read as
+ * it lies. Returns the byte at which it begins. */
 template <int D, int MODE>
-GPURED__DEV int fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool lse,
+GPURED__DEV int fetch_tile(const job &j, const rows &w, const char *base, int64_t tile, bool shares,
                            char *stage, int t) {
   enum { S = stored<D>::SIZE, MOST = TILE_BYTES / S };
-  const int mask = lse ? 0 : ragged_mask<S>(1);
+  const int mask = shares && j.n - tile * MOST < MOST ? 0 : ragged_mask<S>(1);
   int lead = 0;
   if (MODE == ROWS_RAGGED_LONG && w.piece) {
     const neighbours<S> only(j.kept, 0, 0, base, 0);
@@ -3137,7 +3191,17 @@ GPURED__DEV N join_tiles(N *nodes, int count) {
   return nodes[lane];
 }
 
-/* Long rows: a segment of a row, or a whole one, for each block. */
+/* A warp's own row: it joins its tiles itself. */
+template <int K, class N>
+GPURED__DEV void end_own_row(const job &j, int64_t row, const N *nodes, int count, int t) {
+  N mine;
+  set_neutral<K>(&mine);
+  if (t < count) mine = nodes[t];
+  join_blocks<K, 1, 1>(&mine, 1, count);
+  if (t == 0) store_result<K>(j, row, mine);
+}
+
+/* Long rows: a segment of a row, or a whole one, for each block, or a row for each warp. */
 template <int A, int D, int K, int MODE>
 static __global__ void __launch_bounds__(long_warps(K) * 32,
                                          rows_resident(A, K, MODE) * ROWS_WARPS / long_warps(K))
@@ -3148,17 +3212,21 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
   const int tile = MODE == ROWS_RAGGED_LONG ? w.tile : TILE_BYTES;
   extern __shared__ __align__(128) char ring[];
   const int t = (int)threadIdx.x % 32, wi = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
-  N *nodes = (N *)(ring + warps * tile), node[VN];
+  const bool own = K > K_ARG && w.own;
+  N *nodes = (N *)(ring + warps * tile) + (own ? wi << w.tiles_log2 : 0), node[VN];
   char *stage = ring + wi * tile;
   const unsigned segments = (unsigned)j.segments;
-  const int64_t row = j.outputs == 1 ? 0 : blockIdx.x / segments;
-  const int64_t segment = blockIdx.x - row * segments, first = segment << w.tiles_log2;
+  const int64_t row = own              ? (int64_t)blockIdx.x * warps + wi
+                      : j.outputs == 1 ? 0
+                                       : blockIdx.x / segments;
+  const int64_t segment = own ? 0 : blockIdx.x - row * segments, first = segment << w.tiles_log2;
   let_next_launch();
+  if (own && row >= j.outputs) return;
   const int64_t left = w.row_tiles - first;
   const int count = left < 1 << w.tiles_log2 ? (int)left : 1 << w.tiles_log2;
   const char *base = j.in + (row ? start_of(j, row) * stored<D>::SIZE : 0);
   if (K == K_ARG) set_neutral<K>(node);
-  for (int i = wi; i < count; i += warps) {
+  for (int i = own ? 0 : wi; i < count; i += own ? 1 : warps) {
     const int lead = fetch_tile<D, MODE>(j, w, base, first + i, shares_lse(A, D, K), stage, t);
     if (K == K_ARG) {
       arg_tile<A, D, MODE>(j, w, lead, first + i, stage, t, node);
@@ -3172,6 +3240,8 @@ static __global__ void __launch_bounds__(long_warps(K) * 32,
       for (int e = 0; e < VN; ++e) nodes[i * LANES + (t * VN + e - turn & LANES - 1)] = node[e];
     __syncwarp();
   }
+  if constexpr (K > K_ARG)
+    if (own) return end_own_row<K>(j, row, nodes, count, t);
   if (K == K_ARG && t == 0) nodes[wi] = *node;
   const N whole = join_tiles<K, LANES>(nodes, K == K_ARG ? warps : count);
   if (j.place >= 0) {
@@ -3331,6 +3401,7 @@ struct cols {
   int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
   int64_t outer_bytes;      /* from one element to the next along the outer one, */
   int64_t stride, jump;     /* to a thread's next row, and what the end of the inner axis adds */
+  unsigned inner_recip;     /* 2^32 / inner, for few rows */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 2^rows_log2 rows are read as one, and a tile is all of it, */
   int span;                 /* or so many elements: there are several */
@@ -3352,6 +3423,10 @@ GPURED__DEV int64_t offset_of_row(const cols &c, int64_t r, int *along) {
   const int64_t outer = gpured__quotient(r, c.inner);
   *along = (int)(r - outer * c.inner);
   return outer * c.outer_bytes + *along * c.row_bytes;
+}
+/* What the ends of the inner axis add in front of row r, one of few. */
+GPURED__DEV int64_t ends_before_row(const cols &c, int r) {
+  return (int64_t)__umulhi((unsigned)r, c.inner_recip) * c.jump;
 }
 /* A thread's next row, of two axes. */
 GPURED__DEV void to_next_row(const cols &c, const char **row, int *along) {
@@ -4330,29 +4405,38 @@ static __device__ __noinline__ uint4 load_loose(const char *p, int count) {
   return q;
 }
 
-/* What a thread reads. LOOSE: rows begin anywhere. FEW: and it has all of them at once. */
-template <int SIZE, bool LOOSE, bool FEW, bool WRITTEN = false>
+/* What a thread reads. LOOSE: rows begin anywhere. FEW: and it has all of them at once. TWO: they
+ * have two axes. */
+template <int SIZE, bool LOOSE, bool FEW, bool WRITTEN = false, bool TWO = false>
 struct short_rows {
   enum {
     ORDERED = LOOSE ? 8 : 16,          /* rows of an ordered sum at a time */
     SHARED = LOOSE && FEW && SIZE >= 4 /* the next thread of the warp has the second vectors */
   };
   const char *base;
-  int64_t row_bytes;
-  int n, count;         /* rows; columns that exist */
-  int first, whole;     /* rows whose first vector, and both, lie before the end of the input */
-  int mine, share_log2; /* which of the threads that have the strip together */
+  int64_t row_bytes, jump; /* TWO: what the end of the inner one adds, */
+  unsigned recip;          /* 2^32 / its extent */
+  int n, count;            /* rows; columns that exist */
+  int first, whole;        /* rows whose first vector, and both, lie before the end of the input */
+  int mine, share_log2;    /* which of the threads that have the strip together */
 
   __device__ __forceinline__ short_rows(const job &j, int64_t step, const char *from, int columns,
+                                        int64_t inner_end = 0, unsigned inner_recip = 0,
                                         int own = 0, int log2 = 0)
       : base(from),
         row_bytes(step),
+        jump(inner_end),
+        recip(inner_recip),
         n((int)j.n),
         count(columns),
         first(rows_before(j.end - 16)),
         whole(rows_before(j.end - 32)),
         mine(own),
         share_log2(log2) {}
+  __device__ __forceinline__ int64_t offset(int row) const {
+    const int64_t at = row * row_bytes;
+    return TWO ? at + (int64_t)__umulhi((unsigned)row, recip) * jump : at;
+  }
   /* Rows that begin at `end` or before it: all of them, all but one, or none. */
   __device__ __forceinline__ int rows_before(const char *end) const {
     const int64_t left = end - base, last = row_bytes < 0 ? 0 : (n - 1) * row_bytes;
@@ -4369,7 +4453,7 @@ struct short_rows {
     uint4 next[COUNT];
 #pragma unroll
     for (int q = 0; q < COUNT; ++q) {
-      const char *p = base + row(q) * row_bytes;
+      const char *p = base + offset(row(q));
       raw[q] = next[q] = make_uint4(0, 0, 0, 0);
       if (row(q) >= (SHARED ? first : whole)) continue;
       if (LOOSE) p = border_before(p);
@@ -4380,13 +4464,12 @@ struct short_rows {
 #pragma unroll
       for (int q = 0; q < COUNT; ++q) {
         if (SHARED) next[q] = next_thread(raw[q]);
-        raw[q] = cut_vector<SIZE>(base + row(q) * row_bytes, raw[q], next[q]);
+        raw[q] = cut_vector<SIZE>(base + offset(row(q)), raw[q], next[q]);
       }
       if (whole == n) return;
 #pragma unroll
       for (int q = 0; q < COUNT; ++q)
-        if (row(q) >= whole && row(q) < n)
-          raw[q] = load_loose<SIZE>(base + row(q) * row_bytes, count);
+        if (row(q) >= whole && row(q) < n) raw[q] = load_loose<SIZE>(base + offset(row(q)), count);
     }
   }
   /* The threads that have a strip together join what they have of it. */
@@ -4714,12 +4797,12 @@ static constexpr __host__ __device__ int short_resident(int most, bool loose, in
   return !loose ? 5 : size < 4 ? 4 : 6;
 }
 
-template <int A, int D, int K, int MOST, bool LOOSE>
+template <int A, int D, int K, int MOST, bool LOOSE, bool TWO = false>
 static __global__ void __launch_bounds__(SHORT_THREADS,
                                          short_resident(MOST, LOOSE, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
   enum { V = strip<D>::V };
-  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW> input;
+  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW, false, TWO> input;
   const int share = MOST > COLS_FEW ? c.share_log2 : 0, side = 32 >> share;
   const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32, own = side - input::SHARED;
   const int64_t strips = (c.width + V - 1) / V + input::SHARED;
@@ -4731,7 +4814,7 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
     const bool stores = t < own && first + t < c.tiles && left > 0;
     const char *from = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
     const int count = LOOSE && left < V ? (int)left : V;
-    const input rows(j, c.row_bytes, from, count, t >> (5 - share), share);
+    const input rows(j, c.row_bytes, from, count, c.jump, c.inner_recip, t >> (5 - share), share);
     run_short<A, D, K, MOST>(j, rows, [&](const auto &result) {
       if (stores) store_strip<K, V, LOOSE>(j, c, outer * c.width + col, count, result);
     });
@@ -4792,6 +4875,13 @@ struct short_strip {
     const int64_t step = HIGH * c.row_bytes;
     int left = (int)j.n - part * span;
     left = exists ? (left < span ? left : span) - t / ACROSS : 0;
+    if (!TURNED && c.inner) {
+      for (int r = 0; r < span; r += HIGH, from += step)
+        copy_if<16>(r < left, to + r * BYTES,
+                    from + ends_before_row(c, part * span + t / ACROSS + r));
+      copies_commit();
+      return;
+    }
     for (int r = 0; r < span; r += AT_ONCE * HIGH, from += AT_ONCE * step)
 #pragma unroll
       for (int i = 0; i < AT_ONCE; ++i)
@@ -7608,7 +7698,7 @@ static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const l
  *   Threads whose lines begin a multiple of four vectors apart would meet the same banks: there 16
  * bytes lie between items. Lines of whole vectors are read and stored in vectors.
  */
-enum { SHORT_LINE = 256, SHORT_BYTES = 6400 };
+enum { SHORT_LINE = 256, SHORT_BYTES = 6400, SHORT_TILES = 8 /* to a multiprocessor, at least */ };
 static constexpr __host__ __device__ int short_warps(size_t size) { return size == 4 ? 24 : 16; }
 
 /* H_1 of groups that come one after the other. Offset doubling needs of those before one total, two
@@ -7989,6 +8079,8 @@ enum {
   READ_LOOSE_SHORT_COLS,
   READ_FEW_COLS,
   READ_LOOSE_FEW_COLS,
+  READ_TWO_SHORT_COLS,
+  READ_TWO_FEW_COLS,
   READ_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
@@ -8174,11 +8266,50 @@ static gpured_status launch_in_clusters(const machine *m, int cluster, const voi
   return launch_with(m, cluster > 1 ? &size : NULL, kernel, blocks, threads, shared, arguments);
 }
 
-/* Scratch memory on the device, for one call: the caller's, the hook's, or the stream's own. */
+static gpured_status pool_create(const machine *m, cudaMemPool_t *pool) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* no part of what is captured */
+  unsigned long long keep = 64ull << 20;
+  cudaMemPoolProps properties;
+  gpured_status st;
+  memset(&properties, 0, sizeof properties);
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = m->device;
+  GPURED__TRY(cudaThreadExchangeStreamCaptureMode(&mode));
+  st = status_of(cudaMemPoolCreate(pool, &properties));
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  if (st == GPURED_OK) (void)cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &keep);
+  return st;
+}
+
+/* Memory of a stream comes from a pool that keeps a little of it, one for each device, made when it
+ * is first needed. The device's own pool gives all back whenever somebody waits: to have some again
+ * takes 85 us, longer than most calls. A captured graph has memory of its own, not a pool's. */
+static gpured_status pool_alloc(const machine *m, size_t bytes, char **p) {
+  static cudaMemPool_t pools[DEVICES_MOST];
+  const int slot = m->device % DEVICES_MOST;
+  cudaMemPool_t pool = __atomic_load_n(&pools[slot], __ATOMIC_ACQUIRE), none = NULL;
+  cudaStreamCaptureStatus capture;
+  GPURED__TRY(cudaStreamIsCapturing(m->stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone || m->device >= DEVICES_MOST)
+    return status_of(cudaMallocAsync((void **)p, bytes, m->stream));
+  if (!pool) {
+    const gpured_status st = pool_create(m, &pool);
+    if (st != GPURED_OK) return st;
+    if (!__atomic_compare_exchange_n(&pools[slot], &none, pool, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+      (void)cudaMemPoolDestroy(pool);
+      pool = none;
+    }
+  }
+  return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
+}
+
+/* Scratch memory on the device, for one call: the caller's, the hook's, or the pool's. */
 struct scratch {
   char *start;
   size_t bytes;
-  int kind; /* 0: nothing to give back, 1: hook, 2: stream-ordered */
+  int kind; /* 0: nothing to give back, 1: hook, 2: pool */
 };
 
 static gpured_status take(const gpured__call *call, const machine *m, size_t bytes, scratch *s) {
@@ -8199,9 +8330,9 @@ static gpured_status take(const gpured__call *call, const machine *m, size_t byt
     s->kind = 1;
     return GPURED_OK;
   }
-  GPURED__TRY(cudaMallocAsync((void **)&s->start, bytes, m->stream));
-  s->kind = 2;
-  return GPURED_OK;
+  const gpured_status st = pool_alloc(m, bytes, &s->start);
+  if (st == GPURED_OK) s->kind = 2;
+  return st;
 }
 
 static gpured_status give_back(const gpured__call *call, const machine *m, const scratch *s,
@@ -8500,8 +8631,16 @@ static void set_loose_tile(rows *w, int count, int vectors) {
   if (w->tile < vectors) w->tile = vectors;
 }
 
+/* Rows of a tile that has room for `count`: fewer where there are few in all, so that each
+ * multiprocessor has some, but as many as a warp reduces at a time, or a multiple of it. */
+static int share_rows(const machine *m, const reduction *r, int count, int at_once) {
+  const int64_t share = gpured__ceil_div(r->j.outputs, (int64_t)m->processors * ROWS_WARPS);
+  const int64_t rows = at_once > 1 ? gpured__ceil_div(share, at_once) * at_once : share;
+  return rows < count ? (int)rows : count;
+}
+
 /* Ragged rows of at most a tile, as many as a warp reduces at a time, or a multiple of it. */
-static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
+static void choose_ragged_rows(const machine *m, reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
   const int bytes = (int)r->j.n * size;
   const int by_word = r->acc == GPURED__U64 && (r->kind == K_ADD || r->kind >= K_MAX);
@@ -8539,7 +8678,10 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
   count = w->dense ? 1 + (TILE_BYTES - bytes) / w->step : (TILE_VECTORS + 16) / w->pitch;
   if (count == 0) count = 1;
   if (count > at_once) count = count / at_once * at_once;
-  if (shares && blocks > 1) count = choose_spread(w, bytes, blocks);
+  if (shares && blocks > 1)
+    count = choose_spread(w, bytes, blocks);
+  else
+    count = share_rows(m, r, count, at_once);
   w->blocks = count << w->row_log2;
   if (w->tile == 0) w->tile = tile_bytes(w->mode);
   if (w->piece && !w->whole) {
@@ -8550,10 +8692,11 @@ static void choose_ragged_rows(reduction *r, int size, int64_t blocks) {
 }
 
 /* Rows of at most a tile, several to each. */
-static void choose_short_rows(reduction *r, int size, int64_t blocks) {
+static void choose_short_rows(const machine *m, reduction *r, int size, int64_t blocks) {
   rows *w = &r->r;
   const int64_t vectors = r->j.n * size / 16;
   const int lse = shares_lse(r->acc, r->dtype, r->kind);
+  int at_once, count;
   w->row_log2 = log2_up(blocks);
   w->width = blocks > 1 ? 16 * size : (int)vectors;
   w->width_log2 = (w->width & (w->width - 1)) == 0 ? log2_up(w->width) : -1;
@@ -8563,7 +8706,10 @@ static void choose_short_rows(reduction *r, int size, int64_t blocks) {
   w->beside = w->mode == ROWS_EACH ? 1 : lse && vectors <= 42 && vectors != 40 ? 2 : size;
   w->turns = lse && vectors == 24;
   w->blocks = TILE_VECTORS / w->width;
-  if (w->blocks > 32 / w->beside) w->blocks = w->blocks / (32 / w->beside) * (32 / w->beside);
+  at_once = 32 / w->beside;
+  if (w->blocks > at_once) w->blocks = w->blocks / at_once * at_once;
+  count = share_rows(m, r, w->blocks >> w->row_log2, at_once >> w->row_log2) << w->row_log2;
+  if (count < w->blocks) w->blocks = count;
   w->dense = (int64_t)w->width << w->row_log2 == vectors && rows_are_dense(r);
   set_row_blocks(r);
 }
@@ -8607,6 +8753,13 @@ static int spread_tiles(const machine *m, const reduction *r) {
   return log2;
 }
 
+/* Rows of a few tiles whose blocks of threads would wait for each other while one folds: a warp has
+ * one for itself where these are many. */
+static int suits_own(const machine *m, const reduction *r) {
+  return r->kind > K_ARG && r->j.segments == 1 && r->r.row_tiles <= 8 &&
+         r->j.outputs >= (int64_t)m->processors * OWN_ROWS;
+}
+
 /* Longer rows, cut into segments where there are few. Segments of several rows are short, so that
  * all multiprocessors end at about the same time. */
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
@@ -8628,10 +8781,17 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   r->j.segments = gpured__ceil_div(w->row_tiles, (int64_t)1 << w->tiles_log2);
   r->blocks = r->j.outputs * r->j.segments;
   r->threads = long_warps(r->kind);
-  if (r->j.segments == 1) r->threads = row_warps(w->row_tiles, r->threads);
+  w->own = suits_own(m, r);
+  if (w->own) {
+    w->tiles_log2 = log2_up(w->row_tiles);
+    r->blocks = gpured__ceil_div(r->j.outputs, r->threads);
+  } else if (r->j.segments == 1) {
+    r->threads = row_warps(w->row_tiles, r->threads);
+  }
   r->threads *= 32;
-  r->shared = (size_t)(r->threads / 32 * w->tile) +
-              ((size_t)1 << w->tiles_log2) * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
+  r->shared = (size_t)(r->threads / 32 * w->tile) + (w->own ? (size_t)r->threads / 32 : 1) *
+                                                        ((size_t)1 << w->tiles_log2) *
+                                                        node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 /* Are rows that keep to 16 bytes better off as ragged ones? They are where their tiles do not begin
@@ -8691,9 +8851,9 @@ static int choose_rows(const machine *m, reduction *r) {
   if (is_long)
     choose_long_rows(m, r, size, blocks, ragged ? ROWS_RAGGED_LONG : ROWS_LONG);
   else if (ragged)
-    choose_ragged_rows(r, size, blocks);
+    choose_ragged_rows(m, r, size, blocks);
   else
-    choose_short_rows(r, size, blocks);
+    choose_short_rows(m, r, size, blocks);
   if (r->blocks >= INT32_MAX || r->j.segments > FINISH_MOST || r->shared > (size_t)m->shared) {
     r->j.segments = 1;
     return 0;
@@ -8737,13 +8897,16 @@ static int can_pack(const reduction *r, int v, int loose, int64_t strips) {
 
 static int choose_short_cols(const machine *m, reduction *r, int64_t width, int size) {
   const int v = 16 / size, few = r->j.n <= COLS_FEW;
+  const int two = r->c.inner > 0;
   const int loose = width % v || !aligned(r, 16, r->j.kept_count - 1) || r->c.row_bytes % 16;
-  const int how = few     ? loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS
+  const int how = two     ? few ? READ_TWO_FEW_COLS : READ_TWO_SHORT_COLS
+                  : few   ? loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS
                   : loose ? READ_LOOSE_SHORT_COLS
                           : READ_SHORT_COLS;
   const int shared = few && loose && size >= 4; /* as short_rows says */
   const int64_t strips = r->j.outputs / width * (gpured__ceil_div(width, v) + shared);
   if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
+  if (two && (loose || r->c.jump % 16)) return 0;
   if (r->j.n > COLS_SHORT && width * size < SHORT_NARROW) return 0;
   while (r->c.share_log2 < log2_up(gpured__ceil_div(r->j.n, GPURED__LANES)) &&
          strips << r->c.share_log2 < (int64_t)m->processors * SHORT_MANY)
@@ -8850,6 +9013,7 @@ static void set_column_rows(reduction *r, int size) {
   c->stride = GPURED__LANES * c->row_bytes;
   if (r->j.line_count == 1) return;
   c->inner = (int)inner->n;
+  c->inner_recip = recip_of(inner->n);
   c->turn = GPURED__LANES % c->inner;
   c->outer_bytes = outer->stride[GPURED__IN] * size;
   c->stride = GPURED__LANES / c->inner * c->outer_bytes + c->turn * c->row_bytes;
@@ -9165,13 +9329,13 @@ static int choose_cols(const machine *m, reduction *r) {
   set_column_rows(r, size);
   lost = width * size % 16 || !aligned(r, 16, r->j.kept_count - 1) || c->row_bytes % 16;
   lost *= 16 / size - 1;
-  if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
   c->width = width;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
-  if (!c->inner && choose_short_cols(m, r, width, size)) return 1;
+  if (choose_short_cols(m, r, width, size)) return 1;
+  if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
-  if (r->kind > K_ARG && !c->inner && choose_col_strips(m, r, size, lost)) return 1;
+  if (r->kind > K_ARG && !(c->inner && lost) && choose_col_strips(m, r, size, lost)) return 1;
   if (choose_item_units(m, r, width, size)) return 1;
   if (r->kind > K_ARG && choose_col_units(m, r, size, lost)) return 1;
   if (!reading_kernel(r, READ_COLS)) return 0;
@@ -9472,7 +9636,9 @@ static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_
   items = least;
   while (items * width * 2 <= 32) items *= 2;
   if (size == 2 && width > 1 && 32 / width >= least) items = 32 / width / least * least;
-  while (items * 2 * unit <= SHORT_BYTES) items *= 2;
+  while (items * 2 * unit <= SHORT_BYTES &&
+         items * 2 * width * m->processors * SHORT_TILES <= p->outputs)
+    items *= 2;
   a->tile_bytes = (int)(items * unit + 127) / 128 * 128;
   warps = m->shared / a->tile_bytes < most ? m->shared / a->tile_bytes : most;
   if (warps < 2) return 0;
@@ -9480,6 +9646,7 @@ static int choose_short(const machine *m, const gpured__plan *p, int kind, scan_
   if (unit > item) a->unit_recip[0] = recip_of(vectors);
   a->lines = (int)(items * width);
   a->tiles = gpured__ceil_div(p->outputs, a->lines);
+  if (a->tiles < warps * m->processors) warps = gpured__ceil_div(a->tiles, m->processors);
   s->threads = (int)warps * 32;
   s->shared = (size_t)(warps * a->tile_bytes);
   s->blocks = gpured__ceil_div(a->tiles, warps);
@@ -15403,31 +15570,6 @@ static gpured_status copy_out(const machine *m, const gpured__call *call, ring *
   return waits >= 0 && st == GPURED_OK ? empty_chunk(call, r, s, last, waits) : st;
 }
 
-/* Memory for copies comes from a pool that keeps a little of it between calls; one for each device,
- * made when it is first needed. */
-static gpured_status stage_alloc(const machine *m, size_t bytes, char **p) {
-  static cudaMemPool_t pools[DEVICES_MOST];
-  const int slot = m->device % DEVICES_MOST;
-  cudaMemPool_t pool = __atomic_load_n(&pools[slot], __ATOMIC_ACQUIRE), none = NULL;
-  unsigned long long keep = 64ull << 20;
-  if (m->device >= DEVICES_MOST) return status_of(cudaMallocAsync((void **)p, bytes, m->stream));
-  if (!pool) {
-    cudaMemPoolProps properties;
-    memset(&properties, 0, sizeof properties);
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = m->device;
-    GPURED__TRY(cudaMemPoolCreate(&pool, &properties));
-    (void)cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
-    if (!__atomic_compare_exchange_n(&pools[slot], &none, pool, 0, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
-      (void)cudaMemPoolDestroy(pool);
-      pool = none;
-    }
-  }
-  return status_of(cudaMallocFromPoolAsync((void **)p, bytes, pool, m->stream));
-}
-
 /* ---- Pieces ---- */
 
 /* A piece of a call on its way: its tensors, and the stream that everything of it goes through. */
@@ -15456,7 +15598,7 @@ static gpured_status send(const gpured__call *call, ring *r, parcel *p) {
     measure_staged(&p->parts[i]);
     bytes += room(&p->parts[i]);
   }
-  if (!p->memory) st = stage_alloc(&p->m, bytes, &p->memory);
+  if (!p->memory) st = pool_alloc(&p->m, bytes, &p->memory);
   for (i = 0, bytes = 0; i < p->count && st == GPURED_OK; ++i) {
     staged *s = &p->parts[i];
     settle(s, p->memory + bytes);
@@ -15858,7 +16000,11 @@ static const void *rows_kernel(int how) {
 template <int A, int D, int K>
 static const void *short_kernel(int how) {
   enum { FEW = is_byte(D) ? (int)COLS_SHORT : (int)COLS_FEW };
-  if (is_byte(D) && K == K_MUL) return NULL;
+  if (is_byte(D) && K == K_MUL)
+    return how == READ_FEW_COLS ? (const void *)reduce_short_cols<A, D, K, COLS_FEW, false> : NULL;
+  if (how == READ_TWO_SHORT_COLS)
+    return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, false, true>;
+  if (how == READ_TWO_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, FEW, false, true>;
   if (how == READ_SHORT_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, false>;
   if (how == READ_LOOSE_SHORT_COLS)
     return (const void *)reduce_short_cols<A, D, K, COLS_SHORT, true>;
@@ -15877,6 +16023,8 @@ template <int A, int D, int K>
 static const void *twice_kernel(int how) {
   if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false>;
   if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
+  if (how == READ_TWO_FEW_COLS)
+    return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false, true>;
   if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
   return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
 }

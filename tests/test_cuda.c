@@ -213,6 +213,76 @@ static void test_device_logsumexp(gpured_backend backend) {
     }
 }
 
+/* So many short rows that tiles are full: with fewer, each multiprocessor has a few of them. */
+static void test_device_many_rows(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{400001, 3}, {300000, 4},  {250007, 5}, {150000, 12},
+                                      {90001, 17}, {100000, 24}, {70001, 33}, {40000, 100},
+                                      {30001, 65}, {20000, 256}, {9001, 513}};
+  static const int ops[] = {GPURED_SUM, GPURED_MAX,       GPURED_ARGMIN,
+                            GPURED_VAR, GPURED_LOGSUMEXP, GPURED_ANY};
+  static const int dtypes[] = {GPURED_F32, GPURED_BF16, GPURED_I8, GPURED_F64};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < COUNT(ops); ++k)
+        if ((i + j + k) % 6 == 0)
+          reduce_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 2, (i + k) % 3 * 4);
+}
+
+/* Rows of two tiles and more, of which a warp takes one for itself: there are as many as that takes,
+ * but few different ones, which an axis of stride 0 repeats. */
+static void rows_repeated(int op, int dtype, int kind, int64_t n, int64_t repeats, int shift) {
+  enum { ROWS = 37 };
+  const int64_t shape[2] = {ROWS, n}, out_shape[2] = {repeats, ROWS};
+  const size_t bytes = ROWS * gpured_dtype_size((gpured_dtype)usual_output(op, dtype));
+  box in = box_filled(dtype, 2, shape, LAYOUT_C, kind, (uint64_t)n);
+  box want = box_output(usual_output(op, dtype), 1, shape, LAYOUT_C, 0);
+  box got = box_output(usual_output(op, dtype), 2, out_shape, LAYOUT_C, 0);
+  const char *name = text("%s of %s, %lld times, shift %d, on the device", op_name(op),
+                          describe(&in.t), (long long)repeats, shift);
+  copy din = to_device(&in, shift), dout = to_device(&got, 0);
+  gpured_options o = stream_options(NULL);
+  gpured_tensor many = din.t;
+  gpured_status st;
+  int64_t i;
+  oracle_reduce((gpured_op)op, &in.t, 2, &want.t, 0, 0);
+  many.ndim = 3;
+  many.shape[0] = repeats;
+  many.strides[0] = 0;
+  for (i = 0; i < 2; ++i) {
+    many.shape[i + 1] = din.t.shape[i];
+    many.strides[i + 1] = din.t.strides[i];
+  }
+  st = gpured_reduce((gpured_op)op, &many, 4, &dout.t, &o);
+  CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
+  from_device(&dout);
+  for (i = 0; i < repeats; ++i)
+    if (memcmp((char *)got.t.data + (size_t)i * bytes, want.t.data, bytes)) break;
+  CHECK(i == repeats, "%s: differs in repetition %lld", name, (long long)i);
+  drop(&din);
+  drop(&dout);
+  box_free(&in);
+  box_free(&want);
+  box_free(&got);
+}
+
+static void test_device_own_rows(gpured_backend backend) {
+  static const int64_t lengths[] = {1025, 2049, 2052,  3072,  4096,  4099, 5000,
+                                    6151, 8192, 10001, 12290, 16384, 16388};
+  static const int dtypes[] = {GPURED_F32, GPURED_F32, GPURED_F64, GPURED_F16};
+  static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL, OR_INF};
+  int i, j, processors = 0;
+  (void)backend;
+  RUN(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j) {
+      const int64_t repeats = processors * 56 / 37 + 1 + i % 3;
+      const int op = (i + j) % 4 == 3 ? GPURED_VAR : GPURED_LOGSUMEXP;
+      rows_repeated(op, dtypes[j], kinds[(i + j) % 4], lengths[i], repeats, i % 2 * (i + j) % 9);
+    }
+}
+
 /* The CPU's result, which other tests hold to the oracle: for tensors that take the oracle long. */
 static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
                       const gpured_tensor *out) {
@@ -607,6 +677,13 @@ static void test_device_scan_short(gpured_backend backend) {
                           (unsigned)(t / 4 % 4), t % 5 == 0 ? t / 5 % 9 : 0,
                           t % 7 == 0 ? t / 7 % 9 : 0, place);
         }
+  for (i = 0; i < 20; i += 4) /* so many that a thread has several lines of a tile */
+    for (d = 0; d < COUNT(all_dtypes); ++d, ++t) {
+      const int64_t shape[3] = {140001 / columns[d % 3], lengths[i], columns[d % 3]};
+      if (shape[1] > 60 || (i / 4 + d) % 3) continue;
+      scan_data_there(kinds[i / 4 % 2], ops[d % 4], all_dtypes[d], d % 3 < 2 ? 2 : 3, shape, 1,
+                      (unsigned)(t % 4), 0, 0, 0);
+    }
 }
 
 /* Sequences of several axes: the innermost one contiguous, so that they lie in pieces, which begin
@@ -621,7 +698,9 @@ static void test_device_several_axes(gpured_backend backend) {
       {{5, 2, 2, 9000}, 13}, {{3, 4, 50, 100}, 10}, {{2, 3, 9, 300}, 10},   {{20, 3, 2, 17}, 15},
       {{7, 5, 30, 64}, 5},   {{33, 2, 20, 40}, 5},  {{300, 2, 5, 16}, 5},   {{2, 3, 700, 48}, 5},
       {{4, 2, 3, 2000}, 5},  {{40, 3, 17, 33}, 5},  {{20, 3, 8, 50}, 5},    {{7, 5, 30, 33}, 5},
-      {{33, 2, 20, 35}, 5},  {{300, 3, 6, 17}, 5},  {{3, 5, 700, 21}, 5},   {{2, 9, 130, 301}, 5}};
+      {{33, 2, 20, 35}, 5},  {{300, 3, 6, 17}, 5},  {{3, 5, 700, 21}, 5},   {{2, 9, 130, 301}, 5},
+      {{2, 2, 2, 3000}, 5},  {{2, 3, 3, 1001}, 5},  {{4, 2, 2, 64}, 5},     {{3, 2, 2, 77}, 5},
+      {{8, 3, 2, 500}, 5},   {{11, 2, 3, 203}, 5},  {{16, 5, 16, 64}, 5},   {{2, 70, 2, 9}, 5}};
   static const int ops[] = {GPURED_SUM,   GPURED_MAX,   GPURED_ARGMIN,    GPURED_ANY,
                             GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
                             GPURED_NORM2, GPURED_ARGMAX};
@@ -1446,6 +1525,8 @@ static void test_gemm_memory(gpured_backend backend) {
 
 const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_ragged", test_device_ragged, T_CUDA},
+                                {"device_many_rows", test_device_many_rows, T_CUDA},
+                                {"device_own_rows", test_device_own_rows, T_CUDA},
                                 {"device_items", test_device_items, T_CUDA},
                                 {"device_middle_axis", test_device_middle_axis, T_CUDA},
                                 {"device_small_items", test_device_small_items, T_CUDA},
