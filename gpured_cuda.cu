@@ -8267,19 +8267,15 @@ static gpured_status launch_in_clusters(const machine *m, int cluster, const voi
 }
 
 static gpured_status pool_create(const machine *m, cudaMemPool_t *pool) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* no part of what is captured */
   unsigned long long keep = 64ull << 20;
   cudaMemPoolProps properties;
-  gpured_status st;
   memset(&properties, 0, sizeof properties);
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = m->device;
-  GPURED__TRY(cudaThreadExchangeStreamCaptureMode(&mode));
-  st = status_of(cudaMemPoolCreate(pool, &properties));
-  (void)cudaThreadExchangeStreamCaptureMode(&mode);
-  if (st == GPURED_OK) (void)cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &keep);
-  return st;
+  GPURED__TRY(cudaMemPoolCreate(pool, &properties));
+  (void)cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &keep);
+  return GPURED_OK;
 }
 
 /* Memory of a stream comes from a pool that keeps a little of it, one for each device, made when it

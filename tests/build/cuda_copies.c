@@ -168,9 +168,6 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {
   (void)stream;
   return give(p, 0);
 }
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
-  return (void)mode, cudaSuccess;
-}
 cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties) {
   (void)properties;
   return *pool = (cudaMemPool_t)(void *)blocks, cudaSuccess;
