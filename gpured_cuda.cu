@@ -1369,7 +1369,8 @@ enum {
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
-  OWN_ROWS = 56,       /* rows to a multiprocessor that are enough for a warp each */
+  OWN_ROWS = 56,       /* rows to a multiprocessor that are enough for a warp each, */
+  OWN_TILES = 8,       /* of so many tiles */
   PIECES_MEETING = 64, /* tiles of pieces to a multiprocessor, where segments still meet */
   ROWS_TILES_LOG2 = 7,
   ROWS_MOST_LOG2 = 10
@@ -3424,9 +3425,9 @@ GPURED__DEV int64_t offset_of_row(const cols &c, int64_t r, int *along) {
   *along = (int)(r - outer * c.inner);
   return outer * c.outer_bytes + *along * c.row_bytes;
 }
-/* What the ends of the inner axis add in front of row r, one of few. */
-GPURED__DEV int64_t ends_before_row(const cols &c, int r) {
-  return (int64_t)__umulhi((unsigned)r, c.inner_recip) * c.jump;
+/* What the ends of the inner axis, each a jump, add in front of row r, one of few. */
+GPURED__DEV int64_t ends_before_row(int r, unsigned inner_recip, int64_t jump) {
+  return (int64_t)__umulhi((unsigned)r, inner_recip) * jump;
 }
 /* A thread's next row, of two axes. */
 GPURED__DEV void to_next_row(const cols &c, const char **row, int *along) {
@@ -4435,7 +4436,7 @@ struct short_rows {
         share_log2(log2) {}
   __device__ __forceinline__ int64_t offset(int row) const {
     const int64_t at = row * row_bytes;
-    return TWO ? at + (int64_t)__umulhi((unsigned)row, recip) * jump : at;
+    return TWO ? at + ends_before_row(row, recip, jump) : at;
   }
   /* Rows that begin at `end` or before it: all of them, all but one, or none. */
   __device__ __forceinline__ int rows_before(const char *end) const {
@@ -4878,7 +4879,7 @@ struct short_strip {
     if (!TURNED && c.inner) {
       for (int r = 0; r < span; r += HIGH, from += step)
         copy_if<16>(r < left, to + r * BYTES,
-                    from + ends_before_row(c, part * span + t / ACROSS + r));
+                    from + ends_before_row(part * span + t / ACROSS + r, c.inner_recip, c.jump));
       copies_commit();
       return;
     }
@@ -8752,7 +8753,7 @@ static int spread_tiles(const machine *m, const reduction *r) {
 /* Rows of a few tiles whose blocks of threads would wait for each other while one folds: a warp has
  * one for itself where these are many. */
 static int suits_own(const machine *m, const reduction *r) {
-  return r->kind > K_ARG && r->j.segments == 1 && r->r.row_tiles <= 8 &&
+  return r->kind > K_ARG && r->j.segments == 1 && r->r.row_tiles <= OWN_TILES &&
          r->j.outputs >= (int64_t)m->processors * OWN_ROWS;
 }
 
@@ -8760,6 +8761,7 @@ static int suits_own(const machine *m, const reduction *r) {
  * all multiprocessors end at about the same time. */
 static void choose_long_rows(const machine *m, reduction *r, int size, int64_t blocks, int mode) {
   rows *w = &r->r;
+  size_t nodes;
   int few;
   w->mode = mode;
   w->width = 16 * size;
@@ -8784,10 +8786,9 @@ static void choose_long_rows(const machine *m, reduction *r, int size, int64_t b
   } else if (r->j.segments == 1) {
     r->threads = row_warps(w->row_tiles, r->threads);
   }
+  nodes = (size_t)(w->own ? r->threads : 1) << w->tiles_log2;
+  r->shared = (size_t)(r->threads * w->tile) + nodes * node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
   r->threads *= 32;
-  r->shared = (size_t)(r->threads / 32 * w->tile) + (w->own ? (size_t)r->threads / 32 : 1) *
-                                                        ((size_t)1 << w->tiles_log2) *
-                                                        node_bytes(r) * (r->kind >= K_ARG ? 1 : 16);
 }
 
 /* Are rows that keep to 16 bytes better off as ragged ones? They are where their tiles do not begin
