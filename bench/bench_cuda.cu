@@ -1,8 +1,8 @@
 /*
  * The GPU rows of the benchmark: gpured beside CUB and cuBLAS (of the toolkit that compiles this
- * file) and beside what the memory gives in the same run, a copy and a plain read. Times are
- * medians of CUDA events; where the data of a case would stay in the L2 cache, several copies of it
- * take turns.
+ * file) and beside what the memory gives in the same run, a copy and a plain read, of 4 GB and of the
+ * case's own bytes. Times are medians of CUDA events; where the data of a case would stay in the L2
+ * cache, several copies of it take turns, and nobody begins with what another has written there.
  *
  *   bench_cuda [--sweep] [--csv] [--list] [--quick] [[--filter] part of a case's name...]
  *
@@ -43,7 +43,8 @@ static void check(cudaError_t e, const char *what) {
 /* ---- data, times ----------------------------------------------------------------------------- */
 
 static const size_t L2_MANY = (size_t)256 << 20; /* rotate over at least this much */
-static char *in_memory, *out_memory, *scratch;
+static const size_t UNUSED_BYTES = (size_t)256 << 20;
+static char *in_memory, *out_memory, *scratch, *unused;
 static size_t in_bytes, out_bytes, scratch_bytes = (size_t)128 << 20;
 static cudaStream_t stream;
 
@@ -68,6 +69,33 @@ static void fill_for(int dtype) {
   check(cudaStreamSynchronize(stream), "fill");
 }
 
+__global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, uint32_t *out) {
+  uint32_t s = 0;
+  const size_t base = blockIdx.x * (size_t)(512 * 8) + threadIdx.x;
+  uint4 v[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (base + i * 512 < n) v[i] = __ldcs(p + base + i * 512);
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (base + i * 512 < n) s ^= v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
+  if (s == 0x12345678u) *out = s;
+}
+
+static void read_plainly(const char *from, size_t bytes) {
+  const size_t n = bytes / 16;
+  read_all<<<(unsigned)((n + 4095) / 4096), 512, 0, stream>>>((const uint4 *)from, n,
+                                                              (uint32_t *)scratch);
+}
+
+/* The L2 cache as a contender finds it: full of what nobody uses, and nothing of it written. What
+ * a peer has written there goes to memory while the next one runs, and would be the next one's
+ * time: up to 5 microseconds behind CUB's reductions, 3 to 37 behind cuBLAS's products. */
+static void clean_cache(void) {
+  read_plainly(unused, quick ? (size_t)1 << 20 : UNUSED_BYTES);
+  check(cudaStreamSynchronize(stream), "cleaning the cache");
+}
+
 /* How often a case runs: first without being timed, then at least so often, and on until a time in
  * microseconds has passed. */
 struct effort {
@@ -79,8 +107,8 @@ static const effort to_measure = {3, 7, 101, 60e3}, to_choose = {2, 4, 20, 10e3}
 typedef std::function<void(int turn)> contender;
 
 /* The median times of all the contenders, in microseconds. They take turns, so that what the card's
- * clock does meanwhile meets all of them; each has the next copy of the data, so that none finds in
- * the cache what the one before it has read. */
+ * clock does meanwhile meets all of them; each has the next copy of the data and a clean cache, so
+ * that none finds there what the one before it has read or written. */
 static std::vector<double> times_of(const std::vector<contender> &list, effort e) {
   cudaEvent_t a, b;
   std::vector<std::vector<double>> times(list.size());
@@ -93,6 +121,7 @@ static std::vector<double> times_of(const std::vector<contender> &list, effort e
   for (int i = -e.warm; i < e.most && (i < e.least || spent < e.limit); ++i) {
     for (size_t c = 0; c < list.size(); ++c) {
       float ms = 0;
+      clean_cache();
       check(cudaEventRecord(a, stream), "record");
       list[c](turn++);
       check(cudaEventRecord(b, stream), "record");
@@ -115,27 +144,11 @@ static double time_of(const contender &run) { return times_of({run}, to_measure)
 
 /* ---- ceilings -------------------------------------------------------------------------------- */
 
-__global__ void __launch_bounds__(512) read_all(const uint4 *p, size_t n, uint32_t *out) {
-  uint32_t s = 0;
-  const size_t base = blockIdx.x * (size_t)(512 * 8) + threadIdx.x;
-  uint4 v[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    if (base + i * 512 < n) v[i] = __ldcs(p + base + i * 512);
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    if (base + i * 512 < n) s ^= v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
-  if (s == 0x12345678u) *out = s;
-}
-
 static double read_ceiling, copy_ceiling; /* bytes per microsecond */
 
 static void measure_ceilings(void) {
   const size_t bytes = in_bytes;
-  double t = time_of([&](int) {
-    read_all<<<(unsigned)(bytes / 16 / 4096), 512, 0, stream>>>((const uint4 *)in_memory,
-                                                                bytes / 16, (uint32_t *)scratch);
-  });
+  double t = time_of([&](int) { read_plainly(in_memory, bytes); });
   read_ceiling = (double)bytes / t;
   t = time_of([&](int) {
     check(cudaMemcpyAsync(out_memory, in_memory, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
@@ -158,15 +171,19 @@ static int selected(const char *name, int argc, char **argv) {
   return !list;
 }
 
-static void report(const char *name, double bytes, double us, double ceiling, double peer_us) {
+/* plain_us: a plain read (for scans a copy) of the row's own input. */
+static void report(const char *name, double bytes, double us, double ceiling, double peer_us,
+                   double plain_us) {
   const double rate = bytes / us;
-  if (csv)
-    printf("%s,%.2f,%.1f,%.4f,%.2f,,,,,\n", name, us, rate / 1e3, rate / ceiling, peer_us);
-  else if (peer_us > 0)
-    printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling   CUB %10.2f us, time ratio %.2f\n", name,
-           us, rate / 1e3, rate / ceiling, peer_us, us / peer_us);
-  else
-    printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling\n", name, us, rate / 1e3, rate / ceiling);
+  if (csv) {
+    printf("%s,%.2f,%.1f,%.4f,%.2f,,,,,,%.2f\n", name, us, rate / 1e3, rate / ceiling, peer_us,
+           plain_us);
+  } else {
+    printf("%-34s %10.2f us %7.0f GB/s %6.3f of ceiling  plain %10.2f us", name, us, rate / 1e3,
+           rate / ceiling, plain_us);
+    if (peer_us > 0) printf("  CUB %10.2f us, time ratio %.2f", peer_us, us / peer_us);
+    printf("\n");
+  }
   fflush(stdout);
 }
 
@@ -248,13 +265,13 @@ static contender peer_scan(int dtype, int64_t rows, int64_t n, size_t turns) {
   return contender();
 }
 
-/* gpured and its peer, if there is one, take turns. */
+/* gpured, what only moves the row's input, and a peer, if there is one, take turns. */
 static void report_beside(const char *name, double bytes, const contender &ours,
-                          const contender &peer, double ceiling) {
-  std::vector<contender> list = {ours};
+                          const contender &plain, const contender &peer, double ceiling) {
+  std::vector<contender> list = {ours, plain};
   if (peer) list.push_back(peer);
   const std::vector<double> t = times_of(list, to_measure);
-  report(name, bytes, t[0], ceiling, peer ? t[1] : 0);
+  report(name, bytes, t[0], ceiling, peer ? t[2] : 0, t[1]);
 }
 
 static size_t turns_for(size_t bytes) {
@@ -288,9 +305,12 @@ static void bench_reduce(const char *name, int op, int dtype, int64_t rows, int6
     y.strides[0] = 1;
     must(gpured_reduce((gpured_op)op, &in, 1u << axis, &y, &o), name);
   };
+  const contender plain = [=](int i) {
+    read_plainly(in_memory + (size_t)i % turns * bytes, bytes);
+  };
   report_beside(name,
                 (double)bytes + (double)outputs * (double)gpured_dtype_size((gpured_dtype)out),
-                ours, peer_reduce(op, dtype, rows, cols, axis, turns, bytes), read_ceiling);
+                ours, plain, peer_reduce(op, dtype, rows, cols, axis, turns, bytes), read_ceiling);
 }
 
 static void bench_scan(const char *name, int op, int dtype, int64_t rows, int64_t cols, int axis,
@@ -306,7 +326,13 @@ static void bench_scan(const char *name, int op, int dtype, int64_t rows, int64_
     gpured_tensor y = on_device(out_memory + at, dtype, rows, cols);
     must(gpured_scan((gpured_op)op, &in, axis, flags, &y, &o), name);
   };
-  report_beside(name, 2.0 * (double)bytes, ours, peer_scan(dtype, rows, cols, turns), copy_ceiling);
+  const contender plain = [=](int i) {
+    const size_t at = (size_t)i % turns * bytes;
+    check(cudaMemcpyAsync(out_memory + at, in_memory + at, bytes, cudaMemcpyDeviceToDevice, stream),
+          "copy");
+  };
+  report_beside(name, 2.0 * (double)bytes, ours, plain, peer_scan(dtype, rows, cols, turns),
+                copy_ceiling);
 }
 
 struct reduce_row {
@@ -632,7 +658,7 @@ static gpured_status fused(const gemm_bench *s, int op, int turn, size_t *bytes)
 
 /* Times in microseconds, 0 where there is none. */
 struct gemm_times {
-  double us, alone, unfused;
+  double us, alone, unfused, plain; /* plain: a plain read of both operands */
 };
 
 static void report_gemm(const gemm_bench *s, const char *name, int op, const gemm_times *t) {
@@ -645,8 +671,8 @@ static void report_gemm(const gemm_bench *s, const char *name, int op, const gem
   const double over_gemm = t->us > 0 ? t->alone / t->us : 0;
   const double over_unfused = t->us > 0 ? t->unfused / t->us : 0;
   if (csv) {
-    printf("%s,%.2f,%.1f,%.4f,,%.2f,%.2f,%.3f,%.2f,%.3f\n", name, t->us, gbs / 1e3,
-           gbs / read_ceiling, tflops, t->alone, over_gemm, t->unfused, over_unfused);
+    printf("%s,%.2f,%.1f,%.4f,,%.2f,%.2f,%.3f,%.2f,%.3f,%.2f\n", name, t->us, gbs / 1e3,
+           gbs / read_ceiling, tflops, t->alone, over_gemm, t->unfused, over_unfused, t->plain);
   } else {
     printf("%-46s", name);
     if (t->us == 0)
@@ -657,7 +683,7 @@ static void report_gemm(const gemm_bench *s, const char *name, int op, const gem
       printf(" %10.2f us %7.1f TFLOP/s %16s", t->us, tflops, "");
     if (t->alone > 0) printf("  GEMM alone %10.2f us, ratio %5.2f", t->alone, over_gemm);
     if (t->unfused > 0) printf("  unfused %10.2f us, ratio %5.2f", t->unfused, over_unfused);
-    printf("\n");
+    printf("  plain read %10.2f us\n", t->plain);
   }
   fflush(stdout);
 }
@@ -665,7 +691,7 @@ static void report_gemm(const gemm_bench *s, const char *name, int op, const gem
 /* gpured, the GEMM alone and the best unfused way take turns. 1 if a result is wrong. */
 static int bench_gemm(gemm_bench *s, const char *name, int op) {
   std::vector<contender> list;
-  gemm_times t = {0, 0, 0};
+  gemm_times t = {0, 0, 0, 0};
   size_t need = 0;
   s->o = device_options();
   s->o.acc_dtype = s->acc;
@@ -686,11 +712,13 @@ static int bench_gemm(gemm_bench *s, const char *name, int op) {
   if (supported) list.push_back([=](int turn) { must(fused(s, op, turn, NULL), name); });
   if (alone) list.push_back([=](int turn) { run_gemm(s, s->faster, turn); });
   if (way >= 0) list.push_back([=](int turn) { unfused(s, way, op, turn); });
+  list.push_back([=](int turn) { read_plainly(a_of(s, turn), s->a_bytes + s->b_bytes); });
   const std::vector<double> medians = times_of(list, to_measure);
   size_t at = 0;
   if (supported) t.us = medians[at++];
   if (alone) t.alone = medians[at++];
   if (way >= 0) t.unfused = medians[at++];
+  t.plain = medians[at++];
   report_gemm(s, name, op, &t);
   if (!supported || way < 0 || agree(s, op, ours, expected)) return 0;
   fprintf(stderr, "bench_cuda: %s: a result is WRONG\n", name);
@@ -876,6 +904,7 @@ static void open_memory(void) {
   check(cudaMalloc((void **)&in_memory, in_bytes), "memory for the input");
   check(cudaMalloc((void **)&out_memory, out_bytes), "memory for the output");
   check(cudaMalloc((void **)&scratch, scratch_bytes), "memory for scratch");
+  check(cudaMalloc((void **)&unused, UNUSED_BYTES), "memory to clean the cache with");
   check(cudaMalloc((void **)&results, 3 * RESULT_BYTES + ONES * 8), "memory for results");
   peer_results = results + RESULT_BYTES;
   sums_of_a = peer_results + RESULT_BYTES;
@@ -897,10 +926,12 @@ static void print_head(const char *blas_said) {
     printf("%s--quick: shrunken cases, too few rounds: these figures mean nothing\n",
            csv ? "# " : "");
   if (csv) {
-    printf("case,us,GB/s,of ceiling,CUB us,TFLOP/s,GEMM us,over GEMM,unfused us,over unfused\n");
-    report("ceiling read", (double)in_bytes, (double)in_bytes / read_ceiling, read_ceiling, 0);
+    printf("case,us,GB/s,of ceiling,CUB us,");
+    printf("TFLOP/s,GEMM us,over GEMM,unfused us,over unfused,plain us\n");
+    report("ceiling read", (double)in_bytes, (double)in_bytes / read_ceiling, read_ceiling, 0,
+           (double)in_bytes / read_ceiling);
     report("ceiling copy", 2.0 * (double)in_bytes, 2.0 * (double)in_bytes / copy_ceiling,
-           copy_ceiling, 0);
+           copy_ceiling, 0, 2.0 * (double)in_bytes / copy_ceiling);
   } else {
     printf("read ceiling %.0f GB/s, copy ceiling %.0f GB/s (read + written)\n", read_ceiling / 1e3,
            copy_ceiling / 1e3);
