@@ -78,6 +78,7 @@ GPURED__TABLE const void *gpured__f32_in_f64_kernel(int how, int kind);
 GPURED__TABLE const void *gpured__truth_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind);
+GPURED__TABLE const void *gpured__real_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__scan_kernel(int acc, int kind);
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int kind, int dtype, int turned);
 GPURED__TABLE const void *gpured__once_kernel(int acc, int kind, int dtype);
@@ -8515,6 +8516,7 @@ static const void *reading_kernel(const reduction *r, int how) {
     case GPURED__F64 * 16 + GPURED_F64:
       return gpured__f64_kernel(how, r->kind);
   }
+  if (r->acc == GPURED__F64) return gpured__real_kernel(r->dtype, how, r->kind);
   if (r->acc != GPURED__U64) return NULL;
   if (r->dtype == GPURED_F32 || r->dtype == GPURED_F64 || r->dtype == GPURED_F16)
     return gpured__truth_kernel(r->dtype, how, r->kind);
@@ -8642,7 +8644,7 @@ static void choose_ragged_rows(const machine *m, reduction *r, int size, int64_t
   const int bytes = (int)r->j.n * size;
   const int by_word = r->acc == GPURED__U64 && (r->kind == K_ADD || r->kind >= K_MAX);
   const int each = size == 1 && !by_word
-                       ? bytes <= 4
+                       ? bytes <= (r->kind < K_ARG ? 4 : (int)GPURED__BLOCK)
                        : bytes <= (r->kind < K_ARG || by_word ? 16 * EACH_MOST : 352);
   const int64_t step = r->j.kept_count ? r->j.kept[0].stride[GPURED__IN] * size : 0;
   const int lines = (bytes + 254) / 128 * 8; /* vectors of those, wherever the row begins */
@@ -9140,9 +9142,10 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
  * to 32 columns, of one matrix or up to 4000. */
 static int suits_units(const reduction *r, int64_t width, int size) {
   const int64_t row = width * size, all = r->j.outputs * r->j.n * size, megabyte = 1 << 20;
-  const int widest = r->kind > K_ARG ? 7 : r->kind == K_ARG ? 5 : 16;
+  const int twice = size == 1 ? 40 : r->acc == GPURED__F32 ? 7 : 12; /* what is needed twice */
+  const int widest = r->kind > K_ARG ? twice : r->kind == K_ARG ? 5 : 16;
   if (width > widest) return 0;
-  if (r->kind > K_ARG) return row % 16 != 0;
+  if (r->kind > K_ARG) return size == 1 || row % 16 != 0;
   if (r->j.outputs > width && r->j.n <= 32 * GPURED__WIDE_BLOCK) return 1;
   if (r->acc != GPURED__F32) return 0;
   if (r->kind < K_MAX)
@@ -16015,9 +16018,13 @@ static const void *cols_kernel(int how) {
   return how < READ_COL_UNITS ? short_kernel<A, D, K>(how) : NULL;
 }
 
-/* Logsumexp and moments of few rows. */
+/* What is needed twice: logsumexp and moments. */
 template <int A, int D, int K>
 static const void *twice_kernel(int how) {
+  if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>;
+  if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;
+  if (how == READ_COL_STRIPS) return (const void *)reduce_col_strips<A, D, K, false>;
+  if (how == READ_TURNED_STRIPS) return (const void *)reduce_col_strips<A, D, K, true>;
   if (how == READ_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false>;
   if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
   if (how == READ_TWO_FEW_COLS)
@@ -16040,47 +16047,49 @@ static const void *units_kernel(int k) {
   return NULL;
 }
 
+template <int A, int D, int K>
+static const void *fold_kernel(int how) {
+  if (how < READ_COLS) return rows_kernel<A, D, K>(how);
+  if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>;
+  if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>;
+  return cols_kernel<A, D, K>(how);
+}
 template <int A, int D>
 static const void *folding_kernel(int how, int k) {
-#define GPURED__CASE(K)                                                \
-  case K:                                                              \
-    if (how < READ_COLS) return rows_kernel<A, D, K>(how);             \
-    if (how == READ_ITEMS) return (const void *)reduce_items<A, D, K>; \
-    if (how == READ_SMALL) return (const void *)reduce_small<A, D, K>; \
-    return cols_kernel<A, D, K>(how);
   switch (k) {
-    GPURED__CASE(K_ADD)
-    GPURED__CASE(K_SQUARE)
-    GPURED__CASE(K_MUL)
-    GPURED__CASE(K_MAX)
-    GPURED__CASE(K_ARG)
+    case K_ADD:
+      return fold_kernel<A, D, K_ADD>(how);
+    case K_SQUARE:
+      return fold_kernel<A, D, K_SQUARE>(how);
+    case K_MUL:
+      return fold_kernel<A, D, K_MUL>(how);
+    case K_MAX:
+      return fold_kernel<A, D, K_MAX>(how);
+    case K_ARG:
+      return fold_kernel<A, D, K_ARG>(how);
   }
-#undef GPURED__CASE
   return NULL;
-}
-
-template <int A, int D, int K>
-static const void *strips_kernel(bool turned) {
-  return turned ? (const void *)reduce_col_strips<A, D, K, true>
-                : (const void *)reduce_col_strips<A, D, K, false>;
 }
 
 template <int A, int D>
 static const void *float_kernel(int how, int k) {
-  if (how == READ_SMALL && k == K_LSE) return (const void *)reduce_small<A, D, K_LSE>;
-  if (how == READ_SMALL && k == K_MOMENTS) return (const void *)reduce_small<A, D, K_MOMENTS>;
   if (how == READ_ITEM_UNITS) return units_kernel<A, D>(k);
-  if (how == READ_ITEMS && k == K_LSE) return (const void *)reduce_items<A, D, K_LSE>;
-  if (how == READ_ITEMS && k == K_MOMENTS) return (const void *)reduce_items<A, D, K_MOMENTS>;
-  if (how >= READ_COL_STRIPS && how < READ_ITEMS) {
-    const bool turned = how == READ_TURNED_STRIPS;
-    if (k == K_LSE) return strips_kernel<A, D, K_LSE>(turned);
-    if (k == K_MOMENTS) return strips_kernel<A, D, K_MOMENTS>(turned);
-    return NULL;
-  }
   if (k == K_LSE) return twice_kernel<A, D, K_LSE>(how);
   if (k == K_MOMENTS) return twice_kernel<A, D, K_MOMENTS>(how);
   return folding_kernel<A, D>(how, k);
+}
+
+/* Of integers that f64 holds. Sums and squares of bytes are exact in integers. */
+template <int D>
+static const void *real_kernel(int how, int k) {
+  if (k == K_MOMENTS)
+    return how == READ_ITEM_UNITS ? (const void *)reduce_item_units<GPURED__F64, D, K_MOMENTS>
+                                  : twice_kernel<GPURED__F64, D, K_MOMENTS>(how);
+  if constexpr (!is_byte(D)) {
+    if (k == K_ADD) return fold_kernel<GPURED__F64, D, K_ADD>(how);
+    if (k == K_SQUARE) return fold_kernel<GPURED__F64, D, K_SQUARE>(how);
+  }
+  return NULL;
 }
 
 /* Integers of 32 and 64 bits. */
@@ -16356,6 +16365,20 @@ static void use_f64_tile(const machine *m, int tile, int rest, product_launch *l
 #if GPURED__HAS(1)
 GPURED__TABLE const void *gpured__f32_kernel(int how, int kind) {
   return float_kernel<GPURED__F32, GPURED_F32>(how, kind);
+}
+
+GPURED__TABLE const void *gpured__real_kernel(int dtype, int how, int kind) {
+  switch (dtype) {
+    case GPURED_I8:
+      return real_kernel<GPURED_I8>(how, kind);
+    case GPURED_U8:
+      return real_kernel<GPURED_U8>(how, kind);
+    case GPURED_I32:
+      return real_kernel<GPURED_I32>(how, kind);
+    case GPURED_U32:
+      return real_kernel<GPURED_U32>(how, kind);
+  }
+  return NULL;
 }
 
 GPURED__TABLE const void *gpured__any_kernel(int acc, int kind, int route) {

@@ -605,6 +605,40 @@ static void test_device_means(gpured_backend backend) {
                           dtypes[j], shapes[i][0], shapes[i][1], k < 2 ? 2 : 1, 0);
 }
 
+/* Variances, norms and long means of integers, which are computed in f64: for each kernel that reads
+ * bytes and words as they lie, rows and columns of all lengths, items, pieces of several axes, and
+ * values to the ends of the types' ranges. */
+static void test_device_reals(gpured_backend backend) {
+  static const int64_t shapes[][3] = {
+      {3000, 3, 1},    {5000, 16, 1},  {999, 40, 1},   {777, 64, 1},    {515, 100, 1},
+      {300, 256, 1},   {200, 257, 1},  {99, 1024, 1},  {33, 1028, 1},   {40, 1500, 1},
+      {21, 4096, 1},   {9, 8191, 1},   {5, 8192, 1},   {3, 100000, 1},  {2, 262148, 1},
+      {1, 3000001, 1}, {9001, 513, 1}, {1, 2, 70000},  {1, 7, 40001},   {1, 16, 3000},
+      {3, 17, 3333},   {2, 64, 4096},  {1, 200, 5000}, {1, 256, 1001},  {2, 300, 2048},
+      {1, 5000, 1000}, {1, 90001, 64}, {1, 700001, 3}, {1, 300000, 2},  {1000, 3, 3},
+      {500, 33, 2},    {200, 64, 4},   {77, 100, 30},  {50, 224, 3},    {9, 1000, 8},
+      {20, 5000, 3},   {70, 49, 7},    {1, 33000, 17}, {4, 1024, 1024}, {1, 1025, 37}};
+  static const int dtypes[] = {GPURED_I8, GPURED_U8, GPURED_I32, GPURED_U32, GPURED_I32};
+  static const int ops[] = {GPURED_STD, GPURED_VAR, GPURED_VAR, GPURED_NORM2, GPURED_NORM2};
+  static const int kinds[] = {OR_WIDE, OR_SPECIAL, OR_UNIFORM};
+  static const int64_t long_shapes[][3] = {{1, 2200001, 3}, {2, 2500003, 1}, {1, 2200000, 16}};
+  static const int64_t pictures[][4] = {
+      {6, 3, 20, 30}, {40, 3, 7, 7}, {5, 2, 56, 56}, {30, 5, 4, 9}};
+  static const uint32_t axes[] = {13, 5, 10};
+  int i, d, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (d = 0; d < COUNT(dtypes); ++d, ++t)
+      reduce_shape_there(kinds[(i + d) % 3], t % 7 ? LAYOUT_C : LAYOUT_PAD, ops[d], dtypes[d], 3,
+                         shapes[i], 2, t % 3 ? 0 : t / 3 % 17);
+  for (i = 0; i < COUNT(long_shapes); ++i)
+    reduce_shape_there(OR_WIDE, LAYOUT_C, GPURED_MEAN, dtypes[2 + i % 2], 3, long_shapes[i], 2, i);
+  for (i = 0; i < COUNT(pictures) * COUNT(axes); ++i)
+    for (d = 0; d < COUNT(dtypes); ++d)
+      reduce_shape_there(kinds[(i + d) % 3], LAYOUT_C, ops[d], dtypes[d], 4, pictures[i / 3],
+                         axes[i % 3], (i + d) % 3);
+}
+
 /* Short lines side by side, few or many of each item, which may begin anywhere. */
 static void test_device_scan_items(gpured_backend backend) {
   static const int64_t lengths[] = {2, 5, 16, 17, 32, 33, 64, 65, 100, 129, 200, 255, 256, 257};
@@ -1534,6 +1568,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_tall", test_device_tall, T_CUDA},
                                 {"device_touching", test_device_touching, T_CUDA},
                                 {"device_means", test_device_means, T_CUDA},
+                                {"device_reals", test_device_reals, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_scan_few", test_device_scan_few, T_CUDA},
                                 {"device_logsumexp", test_device_logsumexp, T_CUDA},
