@@ -300,7 +300,7 @@ part_npy     = 'sh tests/build/python.sh numpy tests/npy_check.py $(NPY)' \
                'sh tests/build/python.sh numpy tests/npy_big.py $(NPY)' \
                'LIBS="$(LIBS)" sh tests/build/faults.sh'
 part_examples = 'sh tests/build/examples.sh'
-part_build   = 'sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
+part_build   = 'LIBS="$(LIBS)" sh tests/build/header.sh' 'sh tests/build/symbols.sh' 'sh tests/build/install.sh' \
                'sh tests/build/tools.sh' 'sh tests/build/readme.sh' 'sh tests/build/ways.sh' 'sh tests/build/tutorial.sh' \
                'sh tests/build/makefile.sh' 'sh tests/build/plots.sh' 'sh tests/build/dlpack.sh' \
                'sh tests/build/python.sh numpy tests/dlpack_check.py examples/dlpack_ctypes.py \
