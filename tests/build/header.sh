@@ -43,7 +43,7 @@ program 'two files, one with the implementation' \
 program 'two files with private copies' \
   $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_STATIC $user $other
 program 'two files and the static library' \
-  $CC -std=c99 $warnings $OMPFLAG "$scratch/user.o" "$scratch/other.o" "$BUILD/libgpured.a" ${LIBS:-$LDLIBS}
+  $CC -std=c99 $warnings $OMPFLAG "$scratch/user.o" "$scratch/other.o" "$BUILD/libgpured.a" $LIBS
 rm -f "$scratch/golden"
 check 'golden_check.c with the header alone' \
   $CC -std=c99 $warnings $OMPFLAG -DGPURED_CHECK_HEADER_ONLY tests/golden_check.c $LDLIBS -lm \
@@ -77,7 +77,7 @@ if has_cxx; then
     "$scratch/other.o"
   program 'C++ files and the static library' \
     $CXX -std=c++20 $warnings $OMPFLAG -I. "$scratch/user.cpp" "$scratch/other.cpp" \
-    "$BUILD/libgpured.a" ${LIBS:-$LDLIBS}
+    "$BUILD/libgpured.a" $LIBS
 else
   skip "C++: $CXX compiles nothing"
 fi
