@@ -9905,9 +9905,15 @@ struct product {
   int64_t c_row, c_column;
   outcome results[GPURED_MAX_RESULTS];
   /* For what other tiles leave (find_rest), counted in those: from `first` on, each cut into
-   * `parts`. The `even` first ones are whole; then follow those of fewer columns, one a block. */
+   * `parts`. The `even` first ones are whole; then follow those of fewer columns, one a block, in
+   * `last_parts`. */
   int64_t first, even;
-  int parts;
+  int parts, last_parts;
+  /* For gemm_pieces: a block's own tiles, what is handed over, and words for the tickets (one), for
+   * what has been handed over (one for each share) and for which share is whose. */
+  int64_t turns;
+  char *handed;
+  unsigned *signs;
 };
 
 /* Where a tile lies. Tiles in flight at one time form a square, so that their operands are
@@ -9931,16 +9937,17 @@ GPURED__DEV tile_place find_tile(const product &g, int64_t tile, int width) {
 }
 
 GPURED__DEV tile_place find_rest(const product &g, int64_t tile, int width) {
-  const int64_t part = tile % g.parts * width, whole = g.first + tile / g.parts;
+  const int64_t last = tile - (g.even - g.first) * g.parts;
   tile_place here;
-  if (whole < g.even) {
-    here = find_tile(g, whole, g.parts * width);
-    here.column += part;
+  if (last < 0) {
+    here = find_tile(g, g.first + tile / g.parts, g.parts * width);
+    here.column += tile % g.parts * width;
     return here;
   }
-  here.item = (whole - g.even) / g.blocks;
-  here.block = (whole - g.even) % g.blocks;
-  here.column = g.column_tiles * g.parts * width + part;
+  const int64_t whole = last / g.last_parts;
+  here.item = whole / g.blocks;
+  here.block = whole % g.blocks;
+  here.column = (g.column_tiles * g.parts + last % g.last_parts) * width;
   return here;
 }
 
@@ -10015,6 +10022,9 @@ struct slices {
       }
     at += have * (deep_bytes / STEP_GAP);
   }
+
+  /* Steps that others have done. */
+  __device__ __forceinline__ void skip(int64_t steps) { at += steps * (deep_bytes / STEP_GAP); }
 
   /* Part `part` of `parts` of a slice. */
   __device__ __forceinline__ void copy(const operand &o, bool more, S *slot, int part, int parts) {
@@ -10099,6 +10109,7 @@ struct fma_engine {
   enum { QUICK = A != GPURED__U64, NEAR = TN < 4 ? TN : 4 };
   enum { AT_ONCE = TN == 1 ? 1 : (ROW_LANES == 8 ? TN * ROW_WARPS / 2 : 2) };
   enum { LATE = 1, FIRST_XOR = ROW_LANES, LANES = ROW_LANES, HOLD = 1 };
+  enum { FORGETS = TN == 16 }; /* where it is in its work while it multiplies */
   enum { PARTIAL = THREADS <= 128, PARTLY = 0, REAL = A != GPURED__U64 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
@@ -10142,9 +10153,9 @@ struct fma_engine {
   __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
     const int which = step % (1 + AHEAD);
     load<L, R>(left, right, AHEAD ? next : step);
-    /* Of 16 orders that were measured, those whose operands meet in register banks least; for TN =
-     * 8 and 256 threads the one that spills nothing. */
-    if constexpr (TN == 16 || (TN == 8 && THREADS == 256)) {
+    /* Of the orders that were measured those in which the compiler's code is fastest, a matter of
+     * register banks and of spills, which differs with what else a kernel does. */
+    if constexpr ((TN == 16 && !R::ACROSS) || (TN == 8 && THREADS == 256)) {
 #pragma unroll
       for (int i = 0; i < 8; i += 2)
 #pragma unroll
@@ -10248,7 +10259,13 @@ struct mma_engine : units_layout<ROW_WARPS, COLUMN_WARPS> {
   typedef double T;
   typedef S_ S;
   enum { P = 2, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, STAGES = 3 };
-  enum { PAD = sizeof(S) == 8 ? 4 : 8, HOLD = 0, REAL = 1, PARTIAL = layout::THREADS <= 128 };
+  enum {
+    FORGETS = 0,
+    PAD = sizeof(S) == 8 ? 4 : 8,
+    HOLD = 0,
+    REAL = 1,
+    PARTIAL = layout::THREADS <= 128
+  };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
   __device__ __forceinline__ double &value(int i, int j) {
@@ -10895,13 +10912,12 @@ template <class E, int W, int HOW>
 using slices_of =
     slices<typename E::S, E::THREADS, W, E::BK, ring_of<E>::pad(GEMM_MAJOR), HOW, E::HOLD != 0>;
 
-/* The first slices of a tile on their way. EVEN: a whole first slice is copied like the others,
- * which counts where tiles are small. */
+/* The first of `count` slices of a tile on their way; `have` steps of the very first exist. EVEN:
+ * if that is whole, it is copied like the others, which counts where tiles are small. */
 template <int STAGES, int BK, int SLOT, int OTHER, bool EVEN, class S, class L, class R>
-GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S *ring) {
-  const bool whole = EVEN && g.depth % BK == 0;
+GPURED__DEV void fill_ring(const product &g, int64_t count, int have, L &left, R &right, S *ring) {
+  const bool whole = EVEN && have == BK;
   if (count > 0 && !whole) {
-    const int have = (int)(g.depth - (count - 1) * BK);
     left.begin(g.left, have, nothing(S()), ring);
     right.begin(g.right, have, (S)0, ring + OTHER);
   }
@@ -10921,80 +10937,220 @@ GPURED__DEV void fill_ring(const product &g, int64_t count, L &left, R &right, S
   }
 }
 
+template <class E>
+GPURED__DEV int64_t all_slices(const product &g) {
+  return (g.depth + E::BK - 1) / E::BK;
+}
+
+/* Some slices of a tile: `count` of them, behind `skipped` whose products are in the engine. */
+template <class E, class L, class R, class N>
+GPURED__DEV void multiply_slices(const product &g, const tile_place &here, int64_t skipped, N count,
+                                 E &engine, typename E::S *ring) {
+  typedef typename E::S S;
+  enum { STAGES = ring_of<E>::stages(GEMM_MAJOR), BK = E::BK };
+  enum { SLOT = L::SIZE + R::SIZE, OTHER = L::SIZE, CONVERT = L::CONVERTS };
+  const int first = (int)(g.depth - (g.depth - 1) / BK * BK);
+  L left;
+  R right;
+  left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
+             here.block * GPURED__GEMM_BLOCK, g.rows);
+  right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
+              here.column, g.columns);
+  if (skipped > 0) {
+    left.skip(first + (skipped - 1) * BK);
+    right.skip(first + (skipped - 1) * BK);
+  }
+  fill_ring<STAGES, BK, SLOT, OTHER, E::THREADS != 256>(g, count, skipped > 0 ? BK : first, left,
+                                                        right, ring);
+  copies_wait_but<STAGES - 2>();
+  __syncthreads();
+  if (E::AHEAD && count > 0) engine.template load<L, R>(ring, ring + OTHER, 0);
+  S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
+#pragma unroll 1
+  for (N i = 0; i < count; ++i) {
+    S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
+    const bool more = i + STAGES - 1 < count;
+#pragma unroll
+    for (int step = 0; step < E::STEPS; ++step) {
+      const bool last = step + 1 == E::STEPS, far = last && E::AHEAD;
+      if (step == 0 && !E::AHEAD) {
+        copies_wait_but<STAGES - 2>();
+        __syncthreads();
+      }
+      if constexpr (!CONVERT) {
+        left.copy(g.left, more, spare, step, E::STEPS);
+        right.copy(g.right, more, spare + OTHER, step, E::STEPS);
+      } else {
+        if (step == 0) left.fetch(g.left, more);
+        if (step == 0) right.fetch(g.right, more);
+        if (last) left.put(spare);
+        if (last) right.put(spare + OTHER);
+      }
+      if (last) copies_commit();
+      if (far) {
+        copies_wait_but<STAGES - 2>();
+        __syncthreads();
+      }
+      engine.template multiply<L, R>(far ? next : now, (far ? next : now) + OTHER, step,
+                                     last ? 0 : step + 1);
+    }
+    spare = now;
+    now = next;
+  }
+  copies_wait();
+  __syncthreads();
+}
+
+template <class E>
+GPURED__DEV void use_tile(const product &g, const tile_place &here, partly<E> &engine,
+                          char *memory) {
+  const bool quick = !g.c && (E::REAL || !has_values_to_finish(g));
+  bool done = false;
+  if constexpr (E::QUICK) {
+    done = quick && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
+    if (done) use_whole_tile(g, here, (E &)engine, memory);
+  }
+  if constexpr (E::QUICK && E::PARTIAL) {
+    if (!done && quick) use_partial_tile(g, here, engine, memory);
+    done = quick;
+  }
+  if (!done) use_strips(g, here, (E &)engine, memory);
+  __syncthreads();
+}
+
 /* REST: the tiles of a second launch, which lie where find_rest says. */
 template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT, bool REST>
 static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     gemm_tiles(const __grid_constant__ product g) {
-  typedef typename E::S S;
   typedef slices_of<E, E::ROWS, LEFT_HOW> L;
   typedef slices_of<E, E::W, RIGHT_HOW> R;
-  enum { STAGES = ring_of<E>::stages(GEMM_MAJOR), BK = E::BK };
-  enum { SLOT = L::SIZE + R::SIZE, OTHER = L::SIZE, CONVERT = LEFT_HOW == SLICE_CONVERT };
   extern __shared__ uint4 gemm_memory[];
-  S *const ring = (S *)gemm_memory;
   for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
     const tile_place here = REST ? find_rest(g, tile, E::W) : find_tile(g, tile, E::W);
-    if (REST && here.column >= g.columns) continue;
-    const int64_t count = (g.depth + BK - 1) / BK;
-    L left;
-    R right;
     partly<E> engine;
-    left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
-               here.block * GPURED__GEMM_BLOCK, g.rows);
-    right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
-                here.column, g.columns);
     engine.clear();
-    fill_ring<STAGES, BK, SLOT, OTHER, E::THREADS != 256>(g, count, left, right, ring);
-    copies_wait_but<STAGES - 2>();
-    __syncthreads();
-    if (E::AHEAD && count > 0) engine.template load<L, R>(ring, ring + OTHER, 0);
-    S *now = ring, *spare = ring + (STAGES - 1) * SLOT;
-#pragma unroll 1
-    for (int64_t i = 0; i < count; ++i) {
-      S *next = now == ring + (STAGES - 1) * SLOT ? ring : now + SLOT;
-      const bool more = i + STAGES - 1 < count;
+    multiply_slices<E, L, R>(g, here, 0, all_slices<E>(g), engine, (typename E::S *)gemm_memory);
+    use_tile<E>(g, here, engine, (char *)gemm_memory);
+  }
+}
+
+/*
+ * Large tiles, one block of threads to a multiprocessor: one tile each, or, where that does not
+ * come out even, as many blocks as run at one time. Each then has `turns` tiles of its own, and one
+ * to two for each are left as one line of slices, of which all have the same share: the end of a
+ * tile that the block before it begins, perhaps a tile between, and the beginning of one. A block
+ * makes that beginning first and hands its sums over; the end of the other tile comes last, and
+ * goes on from what was handed over. So a chain of fma stays one chain, and nobody waits long.
+ * Shares are numbered by a ticket: a block waits only for one that has begun, and that waits for
+ * nobody before it hands over.
+ */
+struct tile_piece {
+  int64_t tile, first, end;
+};
+
+/* A block's share, which it keeps in shared memory or, beside larger rings, in global memory, since
+ * some GPUs have none of the other kind to spare. */
+template <class E>
+GPURED__DEV void take_ticket(const product &g, volatile unsigned *kept) {
+  if (threadIdx.x == 0 && g.signs) {
+    const unsigned ticket = atomicAdd(g.signs, 1u);
+    if (E::FORGETS)
+      *kept = ticket;
+    else
+      g.signs[1 + gridDim.x + blockIdx.x] = ticket;
+  }
+  __syncthreads();
+}
+template <class E>
+GPURED__DEV int64_t share_of(const product &g, volatile unsigned *kept) {
+  if (E::FORGETS) return *kept;
+  return g.signs ? __ldcg(g.signs + 1 + gridDim.x + blockIdx.x) : 0;
+}
+
+/* No slices where there is nothing to do in this turn. */
+GPURED__DEV tile_piece find_piece(const product &g, int64_t count, int64_t share, int64_t turn) {
+  const int64_t cut = g.turns * gridDim.x, line = (g.tiles - cut) * count;
+  tile_piece p = {blockIdx.x + turn * gridDim.x, 0, count};
+  if (turn < g.turns) return p;
+  const int64_t from = share * line / gridDim.x, to = (share + 1) * line / gridDim.x;
+  const int64_t between = (from + count - 1) / count, last = to / count;
+  if (turn == g.turns) {
+    p.tile = cut + last;
+    p.end = to - last * count;
+  } else if (turn == g.turns + 1) {
+    p.tile = cut + between;
+    if (between >= last) p.end = 0;
+  } else {
+    p.tile = cut + between - 1;
+    p.first = from - (between - 1) * count;
+    if (p.first == count) p.end = 0;
+  }
+  return p;
+}
+
+template <class E>
+GPURED__DEV void hand_over(const product &g, int64_t block, E &engine) {
+  typedef typename E::T T;
+  T *to = (T *)g.handed + block * (E::ROWS * E::W) + threadIdx.x;
 #pragma unroll
-      for (int step = 0; step < E::STEPS; ++step) {
-        const bool last = step + 1 == E::STEPS, far = last && E::AHEAD;
-        if (step == 0 && !E::AHEAD) {
-          copies_wait_but<STAGES - 2>();
-          __syncthreads();
-        }
-        if constexpr (!CONVERT) {
-          left.copy(g.left, more, spare, step, E::STEPS);
-          right.copy(g.right, more, spare + OTHER, step, E::STEPS);
-        } else {
-          if (step == 0) left.fetch(g.left, more);
-          if (step == 0) right.fetch(g.right, more);
-          if (last) left.put(spare);
-          if (last) right.put(spare + OTHER);
-        }
-        if (last) copies_commit();
-        if (far) {
-          copies_wait_but<STAGES - 2>();
-          __syncthreads();
-        }
-        engine.template multiply<L, R>(far ? next : now, (far ? next : now) + OTHER, step,
-                                       last ? 0 : step + 1);
-      }
-      spare = now;
-      now = next;
+  for (int i = 0; i < 8; ++i)
+#pragma unroll
+    for (int j = 0; j < E::COLUMNS; ++j) to[(i * E::COLUMNS + j) * E::THREADS] = engine.value(i, j);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(g.signs + 1 + block) : "memory");
+}
+
+template <class E>
+GPURED__DEV void take_over(const product &g, int64_t block, E &engine) {
+  typedef typename E::T T;
+  const T *from = (const T *)g.handed + block * (E::ROWS * E::W) + threadIdx.x;
+  unsigned sign = threadIdx.x != 0;
+  while (!sign)
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                 : "=r"(sign)
+                 : "l"(g.signs + 1 + block)
+                 : "memory");
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+#pragma unroll
+    for (int j = 0; j < E::COLUMNS; ++j)
+      engine.value(i, j) = __ldcg(from + (i * E::COLUMNS + j) * E::THREADS);
+}
+
+template <class E, int LEFT_HOW, int RIGHT_HOW>
+static __global__ void __launch_bounds__(E::THREADS, 1)
+    gemm_pieces(const __grid_constant__ product g) {
+  typedef slices_of<E, E::ROWS, LEFT_HOW> L;
+  typedef slices_of<E, E::W, RIGHT_HOW> R;
+  extern __shared__ __align__(128) uint4 pieces_memory[]; /* copies of lines are of whole ones */
+  __shared__ volatile unsigned kept;
+  __shared__ volatile long long kept_turn;
+  const int64_t count = all_slices<E>(g);
+  take_ticket<E>(g, &kept);
+#pragma unroll 1
+  for (int64_t turn = 0; turn < g.turns + (g.signs ? 3 : 0); ++turn) {
+    tile_piece piece = find_piece(g, count, share_of<E>(g, &kept), turn);
+    tile_place here = find_tile(g, piece.tile, E::W);
+    partly<E> engine;
+    if (piece.end == 0 && g.depth > 0) continue;
+    if (piece.first > 0)
+      take_over<E>(g, share_of<E>(g, &kept) - 1, engine);
+    else
+      engine.clear();
+    if (E::FORGETS && threadIdx.x == 0) kept_turn = turn;
+    multiply_slices<E, L, R>(g, here, piece.first, (int)(piece.end - piece.first), engine,
+                             (typename E::S *)pieces_memory);
+    if constexpr (E::FORGETS) {
+      turn = kept_turn;
+      piece = find_piece(g, all_slices<E>(g), share_of<E>(g, &kept), turn);
+      here = find_tile(g, piece.tile, E::W);
     }
-    copies_wait();
-    __syncthreads();
-    char *const memory = (char *)gemm_memory;
-    const bool quick = !g.c && (E::REAL || !has_values_to_finish(g));
-    bool done = false;
-    if constexpr (E::QUICK) {
-      done = quick && here.block * GPURED__GEMM_BLOCK + E::ROWS <= g.rows;
-      if (done) use_whole_tile(g, here, (E &)engine, memory);
-    }
-    if constexpr (E::QUICK && E::PARTIAL) {
-      if (!done && quick) use_partial_tile(g, here, engine, memory);
-      done = quick;
-    }
-    if (!done) use_strips(g, here, (E &)engine, memory);
-    __syncthreads();
+    if (piece.end < all_slices<E>(g))
+      hand_over<E>(g, share_of<E>(g, &kept), engine);
+    else
+      use_tile<E>(g, here, engine, (char *)pieces_memory);
   }
 }
 
@@ -11088,6 +11244,9 @@ static __global__ void __launch_bounds__(THREADS, 8)
     __syncthreads();
   }
 }
+
+/* What a launch makes: all tiles, what another one has left, or all of them in pieces. */
+enum { TILES_ALL, TILES_LEFT, TILES_IN_PIECES };
 
 /* The launch of a product. Its operands' vectors of 16 bytes: neighbours across, steps along k. */
 enum { LIES_ACROSS = 1, LIES_ALONG = 2 };
@@ -14795,9 +14954,12 @@ struct tile_plan {
   int tile, rest; /* rest < 0: there is none */
   int64_t tiles;
   double time;
+  int pieces; /* whether gemm_pieces makes the first kind */
 };
 static const double WORTH_SHARING = 40000; /* nanoseconds */
 static const double NEXT_LAUNCH = 20000;   /* and an end of the first one that is not sudden */
+static const double HANDING_OVER = 30000;  /* more tiles are begun, one after the other */
+static const int64_t WIDE_DEPTH = (int64_t)8 * INT32_MAX; /* gemm_pieces counts slices in 32 bits */
 
 /* The time of so many tiles on each multiprocessor, in waves of those that it has at one time. */
 static double time_of_layers(const gpured__gemm_plan *p, const tile_cost *c, double layers) {
@@ -14810,31 +14972,49 @@ static double time_of_layers(const gpured__gemm_plan *p, const tile_cost *c, dou
   return time;
 }
 
+/* Of what a first launch leaves that takes `taken` of the tiles c, as tiles r in a second one. */
+static double time_of_rest(const machine *m, const gpured__gemm_plan *p, const tile_cost *c,
+                           const tile_cost *r, int64_t taken) {
+  const int64_t items = p->batches * gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
+  const int64_t even = p->columns / c->width * items, columns = p->columns % c->width;
+  const int64_t left =
+      (even - taken) * (c->width / r->width) + items * gpured__ceil_div(columns, r->width);
+  if (left == 0) return 0;
+  return NEXT_LAUNCH + time_of_layers(p, r, (double)gpured__ceil_div(left, m->processors));
+}
+
 /* Of the tiles that are as high as an item, those that take the least time. narrow: which of them,
- * up to a 0, may take what is left when all multiprocessors have had equally many whole ones. */
-static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p,
+ * up to a 0, may take what is left when all multiprocessors have had equally many whole ones, or
+ * the columns that fill no whole one. pieces: whether gemm_pieces may cut the largest ones. */
+static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p, int pieces,
                                 const tile_cost *tiles, int count, const int *narrow) {
   const int64_t items = p->batches * gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
-  tile_plan best = {0, -1, 0, 0};
-  int i;
+  tile_plan best = {0, -1, 0, 0, 0};
+  int i, cuts;
   for (i = 0; i < count; ++i) {
     const tile_cost *c = tiles + i;
-    const int64_t even = p->columns / c->width * items, columns = p->columns % c->width;
+    const int64_t even = p->columns / c->width * items;
     const int64_t all = gpured__ceil_div(p->columns, c->width) * items;
-    const int64_t layers = even / m->processors, taken = layers * m->processors;
+    const int64_t taken = even / m->processors * m->processors;
     const double time = time_of_layers(p, c, (double)gpured__ceil_div(all, m->processors));
+    const double whole = time_of_layers(p, c, 1) / m->processors;
     const int *rest;
     if (c->rows < GPURED__GEMM_BLOCK && p->rows > c->rows) continue;
-    if (best.tiles == 0 || time < best.time) best = {i, -1, all, time};
-    if (time < WORTH_SHARING || taken == 0 || taken == all) continue;
+    if (i == 0 && p->depth > WIDE_DEPTH) continue;
+    if (best.tiles == 0 || time < best.time) best = {i, -1, all, time, 0};
+    if (time < WORTH_SHARING) continue;
+    cuts = pieces && i == 0;
+    if (cuts && all > m->processors && (double)all * whole + HANDING_OVER < best.time)
+      best = {i, -1, all, (double)all * whole + HANDING_OVER, 1};
     for (rest = narrow; *rest; ++rest) {
       const tile_cost *r = tiles + *rest;
-      const int64_t left =
-          (even - taken) * (c->width / r->width) + items * gpured__ceil_div(columns, r->width);
-      const double both = time_of_layers(p, c, (double)layers) + NEXT_LAUNCH +
-                          time_of_layers(p, r, (double)gpured__ceil_div(left, m->processors));
-      if (r->width >= c->width || both >= 0.995 * best.time) continue;
-      best = {i, *rest, taken, both};
+      const double both =
+          time_of_layers(p, c, (double)(taken / m->processors)) + time_of_rest(m, p, c, r, taken);
+      const double cut = (double)even * whole + HANDING_OVER + time_of_rest(m, p, c, r, even);
+      if (r->width >= c->width) continue;
+      if (taken > 0 && taken < all && both < 0.995 * best.time) best = {i, *rest, taken, both, 0};
+      if (cuts && even > m->processors && even < all && cut < 0.995 * best.time)
+        best = {i, *rest, even, cut, 1};
     }
   }
   return best;
@@ -14855,50 +15035,48 @@ static bool share_tiles(const gpured__gemm_plan *p, const tile_plan *plan, produ
 /* What the first launch leaves. */
 static void set_rest(product_launch *rest, const product_launch *l, const gpured__gemm_plan *p) {
   product *g = &rest->g;
-  const int64_t all = gpured__ceil_div(p->columns, l->width) * p->batches * g->blocks;
+  const int64_t blocks = p->batches * g->blocks, columns = p->columns % l->width;
   g->first = l->g.tiles;
-  g->even = g->column_tiles * p->batches * g->blocks;
+  g->even = g->column_tiles * blocks;
   g->parts = l->width / rest->width;
-  g->tiles = (all - g->first) * g->parts;
+  g->last_parts = (int)gpured__ceil_div(columns, rest->width);
+  g->tiles = (g->even - g->first) * g->parts + blocks * g->last_parts;
 }
 
-static int choose_f32(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  static const int narrow[] = {TILE_QUARTER, TILE_NARROW, 0};
-  const int count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
-  const tile_plan plan = cheapest_tiles(m, p, F32_TILES, count, narrow);
-  gpured__use_f32_tile(m, plan.tile, 0, l);
-  if (!share_tiles(p, &plan, l)) return 1;
-  gpured__use_f32_tile(m, plan.rest, 1, l + 1);
-  set_rest(l + 1, l, p);
-  return 2;
-}
-
-static int choose_f64(const machine *m, const gpured__gemm_plan *p, product_launch *l) {
-  static const int narrow[] = {UNITS_NARROW, 0};
-  const int wide = p->left.dtype == GPURED_F64;
+/* bytes: both operands are bytes along k, which tensor cores take. */
+static tile_plan plan_tiles(const machine *m, const gpured__gemm_plan *p, int bytes, int pieces) {
+  static const int f32_narrow[] = {TILE_QUARTER, TILE_NARROW, 0}, f64_narrow[] = {UNITS_NARROW, 0};
+  const int f32_count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
   /* Few rows of doubles are no work for the units, which wait for each other. */
-  const int count = wide ? UNITS_NONE + 1 : UNITS_NONE;
-  const tile_plan plan = cheapest_tiles(m, p, F64_TILES, count, narrow);
-  const auto use = wide ? gpured__use_f64_tile : gpured__use_f32_in_f64_tile;
-  use(m, plan.tile, 0, l);
-  if (!share_tiles(p, &plan, l)) return 1;
-  use(m, plan.rest, 1, l + 1);
-  set_rest(l + 1, l, p);
-  return 2;
+  const int f64_count = p->left.dtype == GPURED_F64 ? UNITS_NONE + 1 : UNITS_NONE;
+  const tile_plan all = {0, -1, 0, 0, 0};
+  if (p->acc == GPURED__F32 && !bytes)
+    return cheapest_tiles(m, p, pieces, F32_TILES, f32_count, f32_narrow);
+  if (p->acc == GPURED__F64 && (p->left.dtype == GPURED_F64 || p->left.dtype == GPURED_F32))
+    return cheapest_tiles(m, p, pieces, F64_TILES, f64_count, f64_narrow);
+  return all;
 }
 
-/* The launches of a product that is described but for its tiles, and their number. bytes: both
- * operands are bytes along k, which tensor cores take. */
+static void use_tile_of(const machine *m, const gpured__gemm_plan *p, int bytes, int tile, int rest,
+                        product_launch *l) {
+  if (!bytes && p->acc == GPURED__F32)
+    gpured__use_f32_tile(m, tile, rest, l);
+  else if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
+    gpured__use_f64_tile(m, tile, rest, l);
+  else if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
+    gpured__use_f32_in_f64_tile(m, tile, rest, l);
+  else
+    gpured__use_any_tile(m, !bytes ? 0 : p->left.dtype == GPURED_I8 ? 1 : 2, l);
+}
+
+/* The launches of a product that is described but for its tiles, and their number. */
 static int choose_launches(const machine *m, const gpured__gemm_plan *p, int bytes,
-                           product_launch *l) {
-  const tile_plan all = {0, -1, 0, 0};
-  if (!bytes && p->acc == GPURED__F32) return choose_f32(m, p, l);
-  if (!bytes && p->acc == GPURED__F64 &&
-      (p->left.dtype == GPURED_F64 || p->left.dtype == GPURED_F32))
-    return choose_f64(m, p, l);
-  gpured__use_any_tile(m, !bytes ? 0 : p->left.dtype == GPURED_I8 ? 1 : 2, l);
-  share_tiles(p, &all, l);
-  return 1;
+                           const tile_plan *plan, product_launch *l) {
+  use_tile_of(m, p, bytes, plan->tile, 0, l);
+  if (!share_tiles(p, plan, l)) return 1;
+  use_tile_of(m, p, bytes, plan->rest, 1, l + 1);
+  set_rest(l + 1, l, p);
+  return 2;
 }
 
 /* ---- Operands that are copied first ---- */
@@ -15165,19 +15343,38 @@ static int puts_result(const gpured__gemm_plan *p, int r, outcome *o) {
   return 1;
 }
 
+static size_t signs_of(const machine *m) { return 1 + 2 * (size_t)m->processors; }
+
+/* The tiles, and memory for what gemm_pieces hands over, where there is plenty. */
+static tile_plan take_tiles(gemm_run *run, const gpured__gemm_plan *ready, int bytes, product *g) {
+  const int wide = ready->acc == GPURED__F32 ? F32_TILES[0].width : F64_TILES[0].width;
+  const double sums = (double)run->m->processors * GPURED__GEMM_BLOCK * wide;
+  const int lies = ready->acc == GPURED__F64 ||
+                   lies_in_vectors(ready, &ready->right, GPURED__RIGHT) & LIES_ACROSS;
+  const tile_plan plan = plan_tiles(run->m, ready, bytes, run->copies != NEEDED_COPIES && lies);
+  if (!plan.pieces) return plan;
+  g->handed = reserve(run, sums, acc_size(ready));
+  g->signs = (unsigned *)reserve(run, (double)signs_of(run->m), sizeof(unsigned));
+  return plan;
+}
+
 /* A second launch that begins while the first one ends gains a tenth of a per cent at most, and
  * loses where the first multiprocessors that are free take all of it. */
 static gpured_status launch_product(const machine *m, const gpured__gemm_plan *p, int bytes,
-                                    product_launch *l) {
+                                    const tile_plan *plan, product_launch *l) {
   gpured_status st = GPURED_OK;
   int count, i;
   l->acc = p->acc;
   l->left = lies_in_vectors(p, &p->left, GPURED__LEFT);
   l->right = lies_in_vectors(p, &p->right, GPURED__RIGHT);
-  count = choose_launches(m, p, bytes, l);
+  count = choose_launches(m, p, bytes, plan, l);
+  l->g.turns = plan->pieces ? l->g.tiles / m->processors - 1 : 1;
+  if (plan->pieces)
+    GPURED__TRY(cudaMemsetAsync(l->g.signs, 0, signs_of(m) * sizeof(unsigned), m->stream));
   for (i = 0; i < count && st == GPURED_OK; ++i) {
     void *arguments[] = {&l[i].g};
-    st = launch(m, l[i].kernel, most_blocks(l[i].g.tiles), l[i].threads, l[i].shared, arguments);
+    const int64_t blocks = i == 0 && plan->pieces ? m->processors : most_blocks(l[i].g.tiles);
+    st = launch(m, l[i].kernel, blocks, l[i].threads, l[i].shared, arguments);
   }
   return st;
 }
@@ -15192,6 +15389,7 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
   int which[GPURED_MAX_RESULTS], r, bytes, count = 0;
   gpured__gemm_plan ready;
   tensor_launch tensor;
+  tile_plan plan;
   gpured_status st = prepare_operands(run, &ready, &bytes);
   if (st != GPURED_OK) return st;
   if (bytes && choose_tensor_bytes(run->m, &ready, run->measuring, &tensor)) {
@@ -15200,6 +15398,7 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
   }
   memset(l, 0, sizeof *l);
   describe_product(&ready, b, g);
+  plan = take_tiles(run, &ready, bytes, g);
   for (r = 0; r < p->g->count; ++r) {
     const int op = p->g->results[r].op;
     outcome *o = &g->results[g->count];
@@ -15213,7 +15412,7 @@ static gpured_status make_product(gemm_run *run, const gemm_biases *b) {
     which[count] = r;
     left[count++] = o;
   }
-  if (!run->measuring) st = launch_product(run->m, &ready, bytes, l);
+  if (!run->measuring) st = launch_product(run->m, &ready, bytes, &plan, l);
   for (r = 0; r < count && st == GPURED_OK; ++r) st = join_blocks(run, which[r], left[r], spare);
   return st;
 }
@@ -16265,7 +16464,7 @@ static void set_steps(operand *o) {
   o->slice_bytes = o->along * size * E::BK;
 }
 
-template <class E, int LEFT, int RIGHT, int RESIDENT, bool REST = false>
+template <class E, int LEFT, int RIGHT, int RESIDENT, int WHICH = TILES_ALL>
 static void use_slices(const machine *m, product_launch *l) {
   const int along = LEFT == SLICE_ALONG || RIGHT == SLICE_ALONG;
   const size_t ring = ring_of<E>::bytes(m->major < 8 ? 7 : 8, along);
@@ -16277,22 +16476,40 @@ static void use_slices(const machine *m, product_launch *l) {
   if (E::QUICK && l->shared < halves) l->shared = halves;
   set_steps<E, slices_of<E, E::ROWS, LEFT>>(&l->g.left);
   set_steps<E, slices_of<E, E::W, RIGHT>>(&l->g.right);
-  l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT, REST>;
+  if constexpr (WHICH == TILES_IN_PIECES)
+    l->kernel = (const void *)gemm_pieces<E, LEFT, RIGHT>;
+  else
+    l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT, WHICH == TILES_LEFT>;
 }
 
 /* An engine for the layouts of the operands. */
-template <class E, int RESIDENT, bool REST = false>
+template <class E, int RESIDENT, int WHICH = TILES_ALL>
 static void use_engine(const machine *m, product_launch *l) {
   const int left = l->left & LIES_ACROSS;
   const int right = l->right & LIES_ACROSS;
   if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, WHICH>(m, l);
   else if (left)
-    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, RESIDENT, WHICH>(m, l);
   else if (right)
-    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, WHICH>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, WHICH>(m, l);
+}
+
+/* The same for the largest tiles, which gemm_pieces makes if the right operand lies across. */
+template <class E>
+static void use_wide(const machine *m, product_launch *l) {
+  const int left = l->left & LIES_ACROSS;
+  const int right = l->right & LIES_ACROSS;
+  if (left && right)
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
+  else if (right)
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
+  else if (left)
+    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, 1>(m, l);
+  else
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
 }
 
 /* The same for the fp64 units, which read shared memory by single elements in either order. The
@@ -16305,46 +16522,46 @@ static void use_units(const machine *m, product_launch *l) {
   const int left_along = has_room && l->left & LIES_ALONG;
   const int right_along = has_room && l->right & LIES_ALONG;
   if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1>(m, l);
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
   else if (left && right_along)
-    use_slices<E, SLICE_VECTORS, SLICE_ALONG, 1>(m, l);
+    use_slices<E, SLICE_VECTORS, SLICE_ALONG, 1, TILES_IN_PIECES>(m, l);
   else if (left_along && right)
-    use_slices<E, SLICE_ALONG, SLICE_VECTORS, 1>(m, l);
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
   else if (left_along && right_along)
-    use_slices<E, SLICE_ALONG, SLICE_ALONG, 1>(m, l);
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, 1, TILES_IN_PIECES>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1, TILES_IN_PIECES>(m, l);
 }
 
 /* Both again for small tiles, in fewer instances: what is read otherwise is read by elements. */
-template <class E, int RESIDENT, bool REST = false>
+template <class E, int RESIDENT, int WHICH = TILES_ALL>
 static void use_small_engine(const machine *m, product_launch *l) {
   const int left = l->left & LIES_ACROSS;
   const int right = l->right & LIES_ACROSS;
   if (left && right)
-    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT, WHICH>(m, l);
   else if (right)
-    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, RESIDENT, WHICH>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, WHICH>(m, l);
 }
 
-template <class E, int RESIDENT, bool REST = false>
+template <class E, int RESIDENT, int WHICH = TILES_ALL>
 static void use_small_units(const machine *m, product_launch *l) {
   const int has_room = ring_of<E>::bytes(m->major < 8 ? 7 : 8, 1) <= (size_t)m->shared;
   const int left_along = has_room && l->left & LIES_ALONG;
   if (left_along && l->right & LIES_ACROSS)
-    use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT, WHICH>(m, l);
   else if (left_along && l->right & LIES_ALONG)
-    use_slices<E, SLICE_ALONG, SLICE_ALONG, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ALONG, SLICE_ALONG, RESIDENT, WHICH>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, REST>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, WHICH>(m, l);
 }
 
 /* S: of the operands. */
 template <class S>
 static void use_f64_tile(const machine *m, int tile, int rest, product_launch *l) {
-  if (rest) return use_small_units<mma_engine<S, 2, 1>, 3, true>(m, l);
+  if (rest) return use_small_units<mma_engine<S, 2, 1>, 3, TILES_LEFT>(m, l);
   switch (tile) {
     case UNITS_WHOLE:
       use_units<mma_engine<S>>(m, l);
@@ -16524,16 +16741,17 @@ GPURED__TABLE const void *gpured__integer_dot_kernel(int dtype, int along, int v
 #endif
 
 #if GPURED__HAS(8)
+typedef fma_engine<GPURED__F32, 16, 8, 1, 5> wide_engine;
 typedef fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2> quarter_engine;
 typedef fma_engine<GPURED__F32, 4, 16, 1, 4, 2, 1> narrow_engine;
 
 /* rest: of tiles that a first launch has left, which are of one of two kinds. */
 GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int rest, product_launch *l) {
-  if (rest && tile == TILE_QUARTER) return use_engine<quarter_engine, 3, true>(m, l);
-  if (rest) return use_small_engine<narrow_engine, 5, true>(m, l);
+  if (rest && tile == TILE_QUARTER) return use_engine<quarter_engine, 3, TILES_LEFT>(m, l);
+  if (rest) return use_small_engine<narrow_engine, 5, TILES_LEFT>(m, l);
   switch (tile) {
     case TILE_WIDE:
-      use_engine<fma_engine<GPURED__F32, 16, 8, 1, 5>, 1>(m, l);
+      use_wide<wide_engine>(m, l);
       break;
     case TILE_HALF:
       use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, l);

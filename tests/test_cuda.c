@@ -1384,8 +1384,9 @@ static void test_device_gemm_packed(gpured_backend backend) {
     }
 }
 
-/* Products whose tiles fill all multiprocessors once or twice and a part of them again, which
- * launches of narrower tiles take: one item and three, f32, f64 and f32 in f64. */
+/* Products whose tiles fill all multiprocessors once or twice and a part of them again: those in
+ * pieces, or a launch of narrower ones, take what is left. One item and three, f32, f64 and f32 in
+ * f64; two depths, of which one leaves a slice that is not full. */
 static void test_device_gemm_shares(gpured_backend backend) {
   static const int eighths[] = {18, 18, 17, 17, 12}; /* of the tiles that fill them once */
   int i, axis, kind, processors = 0;
@@ -1401,8 +1402,8 @@ static void test_device_gemm_shares(gpured_backend backend) {
         gpured_options o = gpured_default_options();
         there x;
         o.acc_dtype = acc;
-        fill_there(&x, dtype, batch, axis ? across : rows, axis ? rows : across, 2000, gemm_trio, 3,
-                   axis, i < 3 ? LAYOUT_C : LAYOUT_PAD, i == 3);
+        fill_there(&x, dtype, batch, axis ? across : rows, axis ? rows : across, axis ? 1997 : 2000,
+                   gemm_trio, 3, axis, i < 3 ? LAYOUT_C : LAYOUT_PAD, i == 3);
         CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "shared tiles on the CPU");
         point_there(&x);
         o = strict_options(NULL);
@@ -1411,6 +1412,66 @@ static void test_device_gemm_shares(gpured_backend backend) {
         check_there(&x, text("shared tiles %d axis %d kind %d", i, axis, kind));
         free_there(&x);
       }
+}
+
+/* A product whose tiles are handed over, f32 and f64: on two streams at once, replayed from a graph,
+ * and with a workspace that has no room for what is handed over. */
+static void test_device_gemm_pieces(gpured_backend backend) {
+  cudaStream_t stream[STREAMS];
+  cudaGraph_t graph;
+  cudaGraphExec_t replayed;
+  int kind, i, k, processors = 0;
+  (void)backend;
+  RUN(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+  for (i = 0; i < STREAMS; ++i) RUN(cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking));
+  for (kind = 0; kind < 2; ++kind) {
+    const int64_t across = (kind ? 128 : 256) * (int64_t)(processors * 3 / 16 + 1);
+    gpured_options o = gpured_default_options();
+    size_t bytes = 0;
+    char *space = NULL;
+    there x[STREAMS];
+    for (i = 0; i < STREAMS; ++i) {
+      fill_there(&x[i], kind ? GPURED_F64 : GPURED_F32, 1, 1024, across, 1000 + i, gemm_trio, 3, 0,
+                 LAYOUT_C, 0);
+      CHECK(gpured_gemm_reduce_ex(&x[i].g, &o) == GPURED_OK, "pieces on the CPU");
+      point_there(&x[i]);
+    }
+    for (k = 0; k < 20; ++k)
+      for (i = 0; i < STREAMS; ++i) {
+        o = strict_options(stream[i]);
+        CHECK(gpured_gemm_reduce_ex(&x[i].g, &o) == GPURED_OK, "stream %d", i);
+      }
+    RUN(cudaDeviceSynchronize());
+    for (i = 0; i < STREAMS; ++i) check_there(&x[i], text("pieces %d, stream %d", kind, i));
+    o = strict_options(stream[0]);
+    RUN(cudaStreamBeginCapture(stream[0], cudaStreamCaptureModeGlobal));
+    CHECK(gpured_gemm_reduce_ex(&x[0].g, &o) == GPURED_OK, "captured");
+    RUN(cudaStreamEndCapture(stream[0], &graph));
+    RUN(cudaGraphInstantiate(&replayed, graph, 0));
+    for (k = 0; k < 100; ++k) {
+      if (k == 99) RUN(cudaMemsetAsync(x[0].dout[0].t.data, 0xa5, 8 * (size_t)across, stream[0]));
+      RUN(cudaGraphLaunch(replayed, stream[0]));
+    }
+    RUN(cudaStreamSynchronize(stream[0]));
+    check_there(&x[0], text("pieces %d in a graph", kind));
+    RUN(cudaGraphExecDestroy(replayed));
+    RUN(cudaGraphDestroy(graph));
+    o = strict_options(NULL);
+    CHECK(gpured_gemm_reduce_ex_workspace(&x[0].g, &o, &bytes) == GPURED_OK, "query");
+    RUN(cudaMalloc((void **)&space, bytes));
+    o.workspace = space;
+    for (k = 0; k < 2; ++k) {
+      o.workspace_bytes = bytes - (size_t)k;
+      RUN(cudaMemset(space, 0xcd, bytes));
+      RUN(cudaMemset(x[0].dout[0].t.data, 0xa5, 8 * (size_t)across));
+      CHECK(gpured_gemm_reduce_ex(&x[0].g, &o) == GPURED_OK, "%d bytes too few for pieces", k);
+      RUN(cudaDeviceSynchronize());
+      check_there(&x[0], text("pieces %d, %d bytes too few", kind, k));
+    }
+    RUN(cudaFree(space));
+    for (i = 0; i < STREAMS; ++i) free_there(&x[i]);
+  }
+  for (i = 0; i < STREAMS; ++i) RUN(cudaStreamDestroy(stream[i]));
 }
 
 /* Bytes along k that begin beside a multiple of 16: tensor cores get a copy where the workspace has
@@ -1590,6 +1651,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_gemm_loose", test_device_gemm_loose, T_CUDA},
                                 {"device_gemm_packed", test_device_gemm_packed, T_CUDA},
                                 {"device_gemm_shares", test_device_gemm_shares, T_CUDA},
+                                {"device_gemm_pieces", test_device_gemm_pieces, T_CUDA},
                                 {"device_displaced", test_device_displaced, T_CUDA},
                                 {"device_gemm_batch", test_gemm_batch, T_CUDA},
                                 {"device_gemm_streams", test_gemm_streams, T_CUDA},
