@@ -89,9 +89,9 @@ GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind);
 GPURED__TABLE const void *gpured__hmma_kernel(int kind);
 GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how);
 GPURED__TABLE const void *gpured__integer_dot_kernel(int dtype, int along, int vector);
-GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int rest, product_launch *l);
-GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int rest, product_launch *l);
-GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int rest,
+GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int which, product_launch *l);
+GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int which, product_launch *l);
+GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int which,
                                                product_launch *l);
 GPURED__TABLE void gpured__use_any_tile(const machine *m, int bytes, product_launch *l);
 
@@ -9859,9 +9859,9 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  * in the fp64 units, whose mma.sync adds in ascending k with one rounding each. What does not exist
  * of k is -0 * +0, which changes no bit of a chain; rows and columns that do not exist are computed
  * and not looked at. Where the work is little, smaller tiles (down to 128 rows by 8 columns, 64 by
- * 16, 16 by 16) keep more multiprocessors busy; which tile it is changes no bit. So what is left
- * when all multiprocessors have had equally many large tiles may go to narrower ones, in a launch
- * of their own.
+ * 16, 16 by 16) keep more multiprocessors busy; which tile it is changes no bit. Where all
+ * multiprocessors have had equally many large tiles, what is left may be cut between them
+ * (gemm_pieces), or go to narrower tiles in a launch of their own.
  *   A finished tile is reduced where it is, in registers, if no product is stored and all of its
  * rows exist, which small tiles do not ask for. Otherwise, and for most integers, it goes through
  * shared memory, one column of each thread at a time (a strip), 16 threads to each, where all that
@@ -10095,7 +10095,7 @@ GPURED__DEV void load_two(float *x, const float *p) {
  * rows, 2.
  */
 template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4,
-          int ROW_LANES = 8>
+          int ROW_LANES = 8, bool FORGETS_ = false>
 struct fma_engine {
   typedef typename acc<A>::T T;
   typedef T S;
@@ -10109,7 +10109,7 @@ struct fma_engine {
   enum { QUICK = A != GPURED__U64, NEAR = TN < 4 ? TN : 4 };
   enum { AT_ONCE = TN == 1 ? 1 : (ROW_LANES == 8 ? TN * ROW_WARPS / 2 : 2) };
   enum { LATE = 1, FIRST_XOR = ROW_LANES, LANES = ROW_LANES, HOLD = 1 };
-  enum { FORGETS = TN == 16 }; /* where it is in its work while it multiplies */
+  enum { FORGETS = FORGETS_ };
   enum { PARTIAL = THREADS <= 128, PARTLY = 0, REAL = A != GPURED__U64 };
   T c[8][TN], a[1 + AHEAD][8], b[1 + AHEAD][TN];
 
@@ -10155,7 +10155,7 @@ struct fma_engine {
     load<L, R>(left, right, AHEAD ? next : step);
     /* Of the orders that were measured those in which the compiler's code is fastest, a matter of
      * register banks and of spills, which differs with what else a kernel does. */
-    if constexpr ((TN == 16 && !R::ACROSS) || (TN == 8 && THREADS == 256)) {
+    if constexpr ((TN == 16 && !FORGETS) || (TN == 8 && THREADS == 256)) {
 #pragma unroll
       for (int i = 0; i < 8; i += 2)
 #pragma unroll
@@ -15057,14 +15057,14 @@ static tile_plan plan_tiles(const machine *m, const gpured__gemm_plan *p, int by
   return all;
 }
 
-static void use_tile_of(const machine *m, const gpured__gemm_plan *p, int bytes, int tile, int rest,
-                        product_launch *l) {
+static void use_tile_of(const machine *m, const gpured__gemm_plan *p, int bytes, int tile,
+                        int which, product_launch *l) {
   if (!bytes && p->acc == GPURED__F32)
-    gpured__use_f32_tile(m, tile, rest, l);
+    gpured__use_f32_tile(m, tile, which, l);
   else if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F64)
-    gpured__use_f64_tile(m, tile, rest, l);
+    gpured__use_f64_tile(m, tile, which, l);
   else if (!bytes && p->acc == GPURED__F64 && p->left.dtype == GPURED_F32)
-    gpured__use_f32_in_f64_tile(m, tile, rest, l);
+    gpured__use_f32_in_f64_tile(m, tile, which, l);
   else
     gpured__use_any_tile(m, !bytes ? 0 : p->left.dtype == GPURED_I8 ? 1 : 2, l);
 }
@@ -15072,9 +15072,9 @@ static void use_tile_of(const machine *m, const gpured__gemm_plan *p, int bytes,
 /* The launches of a product that is described but for its tiles, and their number. */
 static int choose_launches(const machine *m, const gpured__gemm_plan *p, int bytes,
                            const tile_plan *plan, product_launch *l) {
-  use_tile_of(m, p, bytes, plan->tile, 0, l);
+  use_tile_of(m, p, bytes, plan->tile, plan->pieces ? TILES_IN_PIECES : TILES_ALL, l);
   if (!share_tiles(p, plan, l)) return 1;
-  use_tile_of(m, p, bytes, plan->rest, 1, l + 1);
+  use_tile_of(m, p, bytes, plan->rest, TILES_LEFT, l + 1);
   set_rest(l + 1, l, p);
   return 2;
 }
@@ -15349,8 +15349,9 @@ static size_t signs_of(const machine *m) { return 1 + 2 * (size_t)m->processors;
 static tile_plan take_tiles(gemm_run *run, const gpured__gemm_plan *ready, int bytes, product *g) {
   const int wide = ready->acc == GPURED__F32 ? F32_TILES[0].width : F64_TILES[0].width;
   const double sums = (double)run->m->processors * GPURED__GEMM_BLOCK * wide;
-  const int lies = ready->acc == GPURED__F64 ||
-                   lies_in_vectors(ready, &ready->right, GPURED__RIGHT) & LIES_ACROSS;
+  const int left = lies_in_vectors(ready, &ready->left, GPURED__LEFT);
+  const int right = lies_in_vectors(ready, &ready->right, GPURED__RIGHT);
+  const int lies = ready->acc == GPURED__F32 ? right & LIES_ACROSS : left && right;
   const tile_plan plan = plan_tiles(run->m, ready, bytes, run->copies != NEEDED_COPIES && lies);
   if (!plan.pieces) return plan;
   g->handed = reserve(run, sums, acc_size(ready));
@@ -16497,23 +16498,17 @@ static void use_engine(const machine *m, product_launch *l) {
     use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT, WHICH>(m, l);
 }
 
-/* The same for the largest tiles, which gemm_pieces makes if the right operand lies across. */
+/* The same for gemm_pieces, where the right operand lies across (take_tiles). */
 template <class E>
-static void use_wide(const machine *m, product_launch *l) {
-  const int left = l->left & LIES_ACROSS;
-  const int right = l->right & LIES_ACROSS;
-  if (left && right)
+static void use_pieces(const machine *m, product_launch *l) {
+  if (l->left & LIES_ACROSS)
     use_slices<E, SLICE_VECTORS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
-  else if (right)
-    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
-  else if (left)
-    use_slices<E, SLICE_VECTORS, SLICE_ELEMENTS, 1>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_VECTORS, 1, TILES_IN_PIECES>(m, l);
 }
 
 /* The same for the fp64 units, which read shared memory by single elements in either order. The
- * second one takes more room, which some GPUs do not have. */
+ * second one takes more room, which some GPUs do not have. What is whole is one piece. */
 template <class E>
 static void use_units(const machine *m, product_launch *l) {
   const int left = l->left & LIES_ACROSS;
@@ -16530,7 +16525,7 @@ static void use_units(const machine *m, product_launch *l) {
   else if (left_along && right_along)
     use_slices<E, SLICE_ALONG, SLICE_ALONG, 1, TILES_IN_PIECES>(m, l);
   else
-    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1, TILES_IN_PIECES>(m, l);
+    use_slices<E, SLICE_ELEMENTS, SLICE_ELEMENTS, 1>(m, l);
 }
 
 /* Both again for small tiles, in fewer instances: what is read otherwise is read by elements. */
@@ -16560,8 +16555,8 @@ static void use_small_units(const machine *m, product_launch *l) {
 
 /* S: of the operands. */
 template <class S>
-static void use_f64_tile(const machine *m, int tile, int rest, product_launch *l) {
-  if (rest) return use_small_units<mma_engine<S, 2, 1>, 3, TILES_LEFT>(m, l);
+static void use_f64_tile(const machine *m, int tile, int which, product_launch *l) {
+  if (which == TILES_LEFT) return use_small_units<mma_engine<S, 2, 1>, 3, TILES_LEFT>(m, l);
   switch (tile) {
     case UNITS_WHOLE:
       use_units<mma_engine<S>>(m, l);
@@ -16741,17 +16736,18 @@ GPURED__TABLE const void *gpured__integer_dot_kernel(int dtype, int along, int v
 #endif
 
 #if GPURED__HAS(8)
-typedef fma_engine<GPURED__F32, 16, 8, 1, 5> wide_engine;
 typedef fma_engine<GPURED__F32, 8, 16, 0, 3, 2, 2> quarter_engine;
 typedef fma_engine<GPURED__F32, 4, 16, 1, 4, 2, 1> narrow_engine;
 
-/* rest: of tiles that a first launch has left, which are of one of two kinds. */
-GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int rest, product_launch *l) {
-  if (rest && tile == TILE_QUARTER) return use_engine<quarter_engine, 3, TILES_LEFT>(m, l);
-  if (rest) return use_small_engine<narrow_engine, 5, TILES_LEFT>(m, l);
+/* Tiles in pieces are wide ones, and those that a launch has left are of one of two kinds. */
+GPURED__TABLE void gpured__use_f32_tile(const machine *m, int tile, int which, product_launch *l) {
+  if (which == TILES_IN_PIECES)
+    return use_pieces<fma_engine<GPURED__F32, 16, 8, 1, 5, 2, 4, 8, true>>(m, l);
+  if (which && tile == TILE_QUARTER) return use_engine<quarter_engine, 3, TILES_LEFT>(m, l);
+  if (which) return use_small_engine<narrow_engine, 5, TILES_LEFT>(m, l);
   switch (tile) {
     case TILE_WIDE:
-      use_wide<wide_engine>(m, l);
+      use_engine<fma_engine<GPURED__F32, 16, 8, 1, 5>, 1>(m, l);
       break;
     case TILE_HALF:
       use_engine<fma_engine<GPURED__F32, 8, 16, 0, 3>, 2>(m, l);
@@ -16795,15 +16791,15 @@ GPURED__TABLE const void *gpured__hmma_kernel(int kind) {
 #endif
 
 #if GPURED__HAS(10)
-GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int rest, product_launch *l) {
-  use_f64_tile<double>(m, tile, rest, l);
+GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int which, product_launch *l) {
+  use_f64_tile<double>(m, tile, which, l);
 }
 #endif
 
 #if GPURED__HAS(11)
-GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int rest,
+GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int which,
                                                product_launch *l) {
-  use_f64_tile<float>(m, tile, rest, l);
+  use_f64_tile<float>(m, tile, which, l);
 }
 
 /* bytes: 1 signed, 2 unsigned, for tensor cores. */
