@@ -9139,7 +9139,7 @@ static int choose_items(const machine *m, reduction *r, int64_t width, int size)
 }
 
 /* Where few long columns are faster by units: measured there, too, for 1500 to 24 million rows of 2
- * to 32 columns, of one matrix or up to 4000. */
+ * to 32 columns (bytes: to 40), of one matrix or up to 4000. */
 static int suits_units(const reduction *r, int64_t width, int size) {
   const int64_t row = width * size, all = r->j.outputs * r->j.n * size, megabyte = 1 << 20;
   const int twice = size == 1 ? 40 : r->acc == GPURED__F32 ? 7 : 12; /* what is needed twice */
@@ -10092,7 +10092,8 @@ GPURED__DEV void load_two(float *x, const float *p) {
  * One fma for each thread, element and step. A thread has 8 rows (4 neighbours twice) by TN columns
  * (4 neighbours TN / 4 times; or 1 or 2), in an order in which a quarter of a warp reads no more
  * than eight different vectors. ROW_LANES lanes of a warp are one below the other, 8 or, for few
- * rows, 2.
+ * rows, 2. FORGETS: of gemm_pieces, which then keeps its place in its work in shared memory and
+ * finds it again after the loop, since the loop needs the registers.
  */
 template <int A, int TN, int BK_, int AHEAD_, int STAGES_, int ROW_WARPS_ = 2, int COLUMN_WARPS = 4,
           int ROW_LANES = 8, bool FORGETS_ = false>
@@ -16247,6 +16248,7 @@ static const void *units_kernel(int k) {
   return NULL;
 }
 
+/* Of the ways in which memory is read as it lies. */
 template <int A, int D, int K>
 static const void *fold_kernel(int how) {
   if (how < READ_COLS) return rows_kernel<A, D, K>(how);
