@@ -10260,13 +10260,8 @@ struct mma_engine : units_layout<ROW_WARPS, COLUMN_WARPS> {
   typedef double T;
   typedef S_ S;
   enum { P = 2, BK = 16, STEPS = BK / (4 * P), AHEAD = 1, STAGES = 3 };
-  enum {
-    FORGETS = 0,
-    PAD = sizeof(S) == 8 ? 4 : 8,
-    HOLD = 0,
-    REAL = 1,
-    PARTIAL = layout::THREADS <= 128
-  };
+  enum { FORGETS = 0, HOLD = 0, REAL = 1, PARTIAL = layout::THREADS <= 128 };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8 };
   double c[4][4][4], a[4][2 * P], b[4][P];
 
   __device__ __forceinline__ double &value(int i, int j) {
