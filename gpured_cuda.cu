@@ -12274,17 +12274,28 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
  * meet by two shuffles at the end. The product is never written and there are no atomics.
  *   The reduced axis is cut into segments, whose results meet in ascending order in a second
  * launch. Where the cuts matter to the bits (sums), they are a function of the item's shape alone.
- * So a result is the same from run to run, and for an item alone and in a batch.
+ * So a result is the same from run to run, and for an item alone and in a batch. Where tiles are
+ * few and the depth is long, it is cut too: tensor_join adds up what stretches of it leave. Those
+ * are as many as the whole call has room for, so that such items have other bits in larger batches.
  *   Three or four warpgroups on sm_90a: one lane of the first keeps a ring of operand tiles filled
  * by bulk tensor copies, the others multiply (wgmma), 64 kept elements each, and reduce.
  */
 enum { TENSOR_STEP = 128, TENSOR_RASTER = 8, TENSOR_SHARERS = 4 }; /* a step: bytes of the depth */
 enum { TENSOR_CACHE = 32 * 1024 * 1024 };
-/* TENSOR_ANY: what the job says. The last two are for bytes: largest, least or largest absolute
- * values, and where the first two are. */
-enum { TENSOR_MAX, TENSOR_ARG, TENSOR_LSE, TENSOR_ANY, TENSOR_BYTE_MAX, TENSOR_BYTE_ARG };
+/* TENSOR_ANY: what the job says. TENSOR_SUMS: a stretch of the depth, whose sums go to memory. The
+ * last two are for bytes: largest, least or largest absolute values, and where the first two are. */
+enum {
+  TENSOR_MAX,
+  TENSOR_ARG,
+  TENSOR_LSE,
+  TENSOR_ANY,
+  TENSOR_SUMS,
+  TENSOR_BYTE_MAX,
+  TENSOR_BYTE_ARG
+};
 enum { TENSOR_AXES = 3 }; /* of the batch, in an operand */
 enum { TENSOR_FINISH = 256 };
+enum { JOIN_ROWS = 32, JOIN_COLUMNS = 16, JOIN_SHARES = 4 };
 
 /* What is done with the values of an element of the kept axis. */
 enum {
@@ -12335,6 +12346,10 @@ struct tensor_job {
   int64_t product_row, product_column;
   float2 *partial; /* [count][slots = batches * segments][columns] */
   int64_t slots;
+  /* Where the depth is cut: into stretches of `steps`, whose sums are
+   * [batches][cuts][tiles][kept_warps][parts][JOIN_ROWS / 8][lanes]. */
+  int cuts, kept_warps, parts;
+  float4 *sums;
   int batch_count;
   gpured__gemm_axis batch[GPURED_MAX_NDIM];
   tensor_result result[GPURED_MAX_RESULTS];
@@ -12925,6 +12940,18 @@ GPURED__DEV void tile_product(const tensor_job &j, const float (&acc)[BN / 2], i
                   j.product_dtype, acc[4 * i + e]);
 }
 
+/* Sums of a stretch of the depth, as the threads of tensor_join will want them. */
+template <int BN>
+GPURED__DEV void tile_keep(const tensor_job &j, const float (&acc)[BN / 2], unsigned item, int tile,
+                           int column) {
+  const int64_t tiles = (int64_t)item * j.tiles + tile;
+  const int64_t warp = tiles * j.kept_warps + column / JOIN_COLUMNS;
+  float4 *to = j.sums + warp * (BN / 8 * 32) + threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < BN / 8; ++i)
+    to[i * 32] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+}
+
 /* What becomes of a tile. row: its first element of the reduced axis, lane: that of this thread. A
  * single result stays in registers; several are stored for each tile. */
 template <int BN, int KIND, class T>
@@ -12952,6 +12979,62 @@ GPURED__DEV void tile_done(const tensor_job &j, T (&acc)[BN / 2], int fold, floa
     tile_fold_arg<BN>(fold, acc, first, run);
   else
     tile_fold<BN>(fold, acc, factor, first, run);
+}
+
+GPURED__DEV void add_four(float4 *x, float4 y) {
+  x->x = add(x->x, y.x);
+  x->y = add(x->y, y.y);
+  x->z = add(x->z, y.z);
+  x->w = add(x->w, y.w);
+}
+
+/*
+ * Where the depth is cut: the sums of all stretches meet, and what becomes of a tile becomes of
+ * them. A block takes 16 kept elements by 32 of the reduced axis; a warp adds up four values of each
+ * lane over a share of the stretches, in ascending order, and the first one what all warps have.
+ */
+template <int SHARES>
+static __global__ void __launch_bounds__(JOIN_ROWS * 4 * SHARES)
+    tensor_join(const __grid_constant__ tensor_job j) {
+  enum { BN = JOIN_ROWS, FOURS = BN / 8 };
+  __shared__ float4 shared[SHARES][FOURS][32];
+  const int lane = threadIdx.x % 32, four = threadIdx.x / 32 % FOURS, share = threadIdx.x / 128;
+  const unsigned groups = (unsigned)((j.columns + JOIN_COLUMNS - 1) / JOIN_COLUMNS);
+  const unsigned group = blockIdx.x % groups, row = blockIdx.x / groups % (unsigned)j.segments;
+  const unsigned item = blockIdx.x / groups / (unsigned)j.segments, parts = (unsigned)j.parts;
+  const int64_t tile = (int64_t)j.kept_warps * parts, stretch = j.tiles * tile;
+  const int64_t from = row / parts * tile + group * parts + row % parts;
+  const int first = share * j.cuts / SHARES, end = (share + 1) * j.cuts / SHARES;
+  float4 x = make_float4(0, 0, 0, 0);
+  let_next_launch();
+  after_launch_before();
+#pragma unroll 8
+  for (int s = first; s < end; ++s)
+    add_four(&x, __ldcg(j.sums + (((int64_t)item * j.cuts + s) * stretch + from) * (FOURS * 32) +
+                        four * 32 + lane));
+  shared[share][four][lane] = x;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  const int fold = j.result[0].fold;
+  const float factor = lse_factor(j);
+  const int slot = (int)item * j.segments + (int)row;
+  const int64_t column = group * JOIN_COLUMNS + lane / 4;
+  float acc[BN / 2];
+  float2 run[2];
+#pragma unroll
+  for (int i = 0; i < FOURS; ++i) {
+    x = shared[0][i][lane];
+#pragma unroll
+    for (int w = 1; w < SHARES; ++w) add_four(&x, shared[w][i][lane]);
+    acc[4 * i] = x.x;
+    acc[4 * i + 1] = x.y;
+    acc[4 * i + 2] = x.z;
+    acc[4 * i + 3] = x.w;
+  }
+  run[0] = run[1] = fold_start(fold);
+  tile_done<BN, TENSOR_ANY>(j, acc, fold, factor, item, slot, (int64_t)row * BN, 2 * (lane % 4),
+                            column, run);
+  if (j.count <= 1) tensor_flush(j, 0, fold, factor, item, slot, column, run);
 }
 
 /* The fold of the first result. */
@@ -13354,14 +13437,17 @@ GPURED__DEV void tensor_produce(const tensor_job &j, tensor_ring ring, int rank,
   while (unit < j.units) {
     const int kept = (u.panel * ring.cluster + rank) * tensor_shape<BN>::KEPT;
     const int tiles = tensor_tiles_of(j, unit);
-    tensor_coordinates(j.left, u.item, left);
-    tensor_coordinates(j.right, u.item, right);
+    const unsigned cut = KIND == TENSOR_SUMS ? u.item % (unsigned)j.cuts : 0;
+    const unsigned item = KIND == TENSOR_SUMS ? u.item / (unsigned)j.cuts : u.item;
+    const int depth = (int)cut * j.steps * step;
+    tensor_coordinates(j.left, item, left);
+    tensor_coordinates(j.right, item, right);
     unit += stride;
     for (int t = 0; t < tiles; ++t)
       for (int k = 0; k < j.steps; ++k, ring_next(&ring)) {
         barrier_wait(ring.empty + 8 * ring.stage, ring.parity ^ 1);
         if (k == 0) ring.place[ring.stage] = make_int4((int)u.item, u.tile + t, kept, u.slot);
-        tensor_fetch<BN>(j, ring, rank, k * step, (u.tile + t) * BN, kept, left, right);
+        tensor_fetch<BN>(j, ring, rank, depth + k * step, (u.tile + t) * BN, kept, left, right);
         if (t == 0 && k == 0) next = tensor_find(j, unit); /* while there is time */
       }
     u = next;
@@ -13393,6 +13479,10 @@ GPURED__DEV void tensor_consume(const tensor_job &j, tensor_ring ring, int rank,
       const int4 at = ring_place(ring, rank);
       const int64_t column = at.z + mine;
       tensor_multiply_any<BN, 0, tensor_sum<is_of_bytes(KIND)>::FORMS>(j, acc, &ring, group);
+      if constexpr (KIND == TENSOR_SUMS) {
+        tile_keep<BN>(j, acc, (unsigned)at.x, at.y, at.z + mine - lane / 4);
+        continue;
+      }
       tile_done<BN, KIND>(j, acc, fold, factor, (unsigned)at.x, at.w, (int64_t)at.y * BN,
                           2 * (lane % 4), column, run);
       if (left > 1 || (KIND == TENSOR_ANY && j.count > 1)) continue;
@@ -13748,7 +13838,7 @@ struct tensor_launch {
   const void *kernel;
   int kind, tile, kept, threads,
       blocks; /* tile: of the reduced axis; blocks: on a multiprocessor */
-  size_t shared, workspace, row_bias, column_bias;
+  size_t shared, workspace, row_bias, column_bias, sums;
   int packs; /* bits: operands that are packed; then the plan and where they lie */
   gpured__gemm_plan packed;
   tensor_packing packing;
@@ -13973,6 +14063,7 @@ static int tensor_lay_out(const gpured__gemm_plan *p, tensor_launch *t) {
   if (p->row_bias || p->g->form) t->row_bias = tensor_room(&total, batches * (double)j->row_pad);
   if (p->column_bias || p->g->form)
     t->column_bias = tensor_room(&total, batches * (double)j->column_pad);
+  if (j->cuts > 1) t->sums = tensor_room(&total, (double)j->units * j->cluster * t->kept * t->tile);
   t->workspace = (size_t)total;
   return total < (double)(SIZE_MAX / 4);
 }
@@ -14027,6 +14118,47 @@ static int prefers_small_tiles(const machine *m, const gpured__gemm_plan *p, int
   return 1.3 * fmax(300, 220 * ceil(small / m->processors)) < cycles;
 }
 
+/*
+ * Where tiles are few and the depth is long, it is cut: into so many stretches, which take the time
+ * of one or of reading both operands, and of two more launches; 1 where that does not pay. On an
+ * H200, in nanoseconds of a step of the depth for a tile of either size, and bytes in one. A
+ * multiprocessor reads 32 bytes in a cycle, so that a step takes the time of its lines.
+ */
+enum { CUT_LEAST = 8, CUT_STEP = 600, CUT_SMALL_STEP = 300, CUT_JOIN = 6000 };
+enum { CUT_READ = 4000, CUT_SUMS = 3000 };
+static const double CUT_SHARED = 0.75; /* of the time of small tiles that share a multiprocessor */
+
+static int tensor_cuts(const machine *m, const gpured__gemm_plan *p, int kind) {
+  const int small = p->rows <= 64, kept = small ? 64 : 128, tile = small ? 64 : 256;
+  const double items = (double)p->batches;
+  const double blocks =
+      items * (double)gpured__ceil_div(p->columns, kept) * (double)gpured__ceil_div(p->rows, tile);
+  const double others =
+      items * (double)gpured__ceil_div(p->columns, 64) * (double)gpured__ceil_div(p->rows, 64);
+  const int64_t steps = gpured__ceil_div(p->depth, TENSOR_STEP / 2);
+  const double read =
+      items * (double)(p->rows + p->columns) * (double)steps * TENSOR_STEP / CUT_READ;
+  const double step = small ? CUT_SMALL_STEP : CUT_STEP;
+  const double cuts = fmin(floor(m->processors / blocks), floor((double)steps / CUT_LEAST));
+  double whole = (double)steps * step, cut;
+  int64_t each;
+  if (cuts < 2) return 1;
+  if (is_extremum(kind)) /* which may have small tiles */
+    whole =
+        fmin(whole, (double)steps * CUT_SMALL_STEP * fmax(1, CUT_SHARED * others / m->processors));
+  each = gpured__ceil_div(steps, (int64_t)cuts);
+  cut = fmax((double)each * step, read) + CUT_JOIN + cuts * blocks * kept * tile * 8 / CUT_SUMS;
+  return cut > 0.9 * whole ? 1 : (int)gpured__ceil_div(steps, each);
+}
+
+/* Stages of a ring of small tiles: more than the three blocks of a multiprocessor have room for,
+ * where there is one to each. */
+static void tensor_stages(const machine *m, tensor_launch *t) {
+  if (t->tile != 64 || t->j.units > m->processors) return;
+  t->shared *= 2;
+  t->j.stages *= 2;
+}
+
 /* The second shape of large tiles is for what the first one covers badly. It takes the reduced
  * operand only along the depth, and its gain is that of many steps. */
 static int tensor_tile(const machine *m, const gpured__gemm_plan *p, int kind) {
@@ -14040,6 +14172,8 @@ static int tensor_tile(const machine *m, const gpured__gemm_plan *p, int kind) {
 static void tensor_block(const machine *m, const gpured__gemm_plan *p, int wgmma,
                          tensor_launch *t) {
   tensor_job *j = &t->j;
+  j->cuts = wgmma && !j->integers ? tensor_cuts(m, p, t->kind) : 1;
+  if (j->cuts > 1) t->kind = TENSOR_SUMS;
   t->tile = !wgmma ? (int)HMMA_TILE : tensor_tile(m, p, t->kind);
   t->kept = t->tile == 64 ? 64 : t->tile == 160 ? 192 : 128;
   t->threads = !wgmma ? (int)HMMA_THREADS : 128 + 2 * t->kept;
@@ -14049,6 +14183,21 @@ static void tensor_block(const machine *m, const gpured__gemm_plan *p, int wgmma
   j->stages = t->tile == 160 ? (int)tensor_shape<160>::STAGES : (int)tensor_shape<256>::STAGES;
   t->shared =
       !wgmma ? (size_t)HMMA_SHARED : 1024 + (size_t)j->stages * (size_t)(t->kept + t->tile) * 128;
+}
+
+/* Each stretch of the depth is an item of the first launch; segments are those of tensor_join. */
+static void tensor_cut(const gpured__gemm_plan *p, tensor_launch *t) {
+  tensor_job *j = &t->j;
+  j->steps = (int)gpured__ceil_div(j->steps, j->cuts);
+  j->kept_warps = j->panels * j->cluster * t->kept / JOIN_COLUMNS;
+  j->parts = t->tile / JOIN_ROWS;
+  j->whole_segments = j->tiles;
+  j->segment_tiles = 1;
+  j->last_tiles = 0;
+  j->units = j->whole_units = (int)p->batches * j->cuts * j->tiles * j->panels;
+  j->segments = (int)gpured__ceil_div(p->rows, JOIN_ROWS);
+  j->slices = j->segments < 8 ? 1 : 8;
+  j->slots = p->batches * j->segments;
 }
 
 /* Tiles, segments, panels. */
@@ -14078,6 +14227,7 @@ static int tensor_sizes(const machine *m, const gpured__gemm_plan *p, tensor_lau
   j->units = (int)(j->panels * j->segments * p->batches);
   j->slots = p->batches * j->segments;
   j->whole_units = (int)(j->panels * j->whole_segments * p->batches);
+  if (j->cuts > 1) tensor_cut(p, t);
   return 1;
 }
 
@@ -14108,6 +14258,7 @@ static int tensor_plan(const machine *m, const gpured__gemm_plan *p, int query, 
   negative = tensor_kind(p, j, &t->kind);
   tensor_block(m, p, wgmma, t);
   if (!tensor_sizes(m, p, t)) return 0;
+  tensor_stages(m, t);
   if (wgmma && !tensor_operands(p, t, query)) return 0;
   if (!wgmma) hmma_operands(p, j);
   j->form = (p->left.dtype == GPURED_BF16 || p->left.dtype == GPURED_I8) | j->right.crosswise << 1 |
@@ -14289,19 +14440,15 @@ static gpured_status run_packing(const machine *m, tensor_launch *t, char *memor
                 0, arguments);
 }
 
-static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
-                                char *memory) {
+static gpured_status launch_tensor(const machine *m, tensor_launch *t) {
   tensor_job *j = &t->j;
   void *arguments[] = {j};
   cudaLaunchConfig_t config = {};
   cudaLaunchAttribute wanted[2];
   const int most = m->processors * t->blocks / j->cluster;
   const int waits = t->tile != HMMA_TILE; /* by itself, for the launch before */
-  int64_t blocks;
-  gpured_status st = run_vectors(m, p, t, memory);
-  if (st == GPURED_OK && t->packs) st = run_packing(m, t, memory);
+  const gpured_status st = allow_shared(m, t->kernel);
   if (st != GPURED_OK) return st;
-  j->partial = (float2 *)memory;
   memset(wanted, 0, sizeof wanted);
   wanted[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   wanted[0].val.programmaticStreamSerializationAllowed = 1;
@@ -14314,10 +14461,33 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
   config.stream = m->stream;
   config.attrs = wanted;
   config.numAttrs = waits ? 1 + (j->cluster > 1) : 0;
-  st = allow_shared(m, t->kernel);
+  return status_of(cudaLaunchKernelExC(&config, t->kernel, arguments));
+}
+
+/* A product whose depth is cut. */
+static gpured_status run_cuts(const machine *m, tensor_launch *t, char *memory) {
+  tensor_job *j = &t->j;
+  void *arguments[] = {j};
+  gpured_status st;
+  j->sums = (float4 *)(memory + t->sums);
+  st = launch_tensor(m, t);
   if (st != GPURED_OK) return st;
-  GPURED__TRY(cudaLaunchKernelExC(&config, t->kernel, arguments));
-  if (j->segments == 1) return GPURED_OK;
+  return launch_as(m, LAUNCH_BESIDE, (const void *)tensor_join<JOIN_SHARES>,
+                   gpured__ceil_div(j->columns, JOIN_COLUMNS) * j->segments * j->batches,
+                   JOIN_ROWS * 4 * JOIN_SHARES, 0, arguments);
+}
+
+static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, tensor_launch *t,
+                                char *memory) {
+  tensor_job *j = &t->j;
+  void *arguments[] = {j};
+  int64_t blocks;
+  gpured_status st = run_vectors(m, p, t, memory);
+  if (st == GPURED_OK && t->packs) st = run_packing(m, t, memory);
+  if (st != GPURED_OK) return st;
+  j->partial = (float2 *)memory;
+  st = j->cuts > 1 ? run_cuts(m, t, memory) : launch_tensor(m, t);
+  if (st != GPURED_OK || j->segments == 1) return st;
   blocks = gpured__ceil_div(j->columns, TENSOR_FINISH / j->slices) * j->batches * j->count;
   return launch_as(m, LAUNCH_BESIDE, (const void *)tensor_finish<TENSOR_FINISH>, blocks,
                    TENSOR_FINISH, 0, arguments);
@@ -16433,6 +16603,7 @@ static const void *tensor_kernel(int kind) {
   if (kind == TENSOR_LSE) return (const void *)tensor_tiles<BN, TENSOR_LSE>;
   if (kind == TENSOR_BYTE_MAX) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_MAX>;
   if (kind == TENSOR_BYTE_ARG) return (const void *)tensor_tiles<PLAIN, TENSOR_BYTE_ARG>;
+  if (kind == TENSOR_SUMS) return (const void *)tensor_tiles<PLAIN, TENSOR_SUMS>;
   return (const void *)tensor_tiles<PLAIN, TENSOR_ANY>;
 }
 

@@ -375,6 +375,29 @@ static void test_tensor_many(gpured_backend backend) {
     }
 }
 
+/* Deep items of few tiles, whose depth a GPU cuts, with and without what there is beside the
+ * product. */
+static void test_tensor_deep(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{2, 40, 30, 12000}, {60, 9, 10, 9000}, {1, 66, 130, 12001}};
+  static const layout hows[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD};
+  int i, k;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (k = 0; k < COUNT(tensor_ops); ++k) {
+      const int64_t s[] = {shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]};
+      tensor_case c = plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16, tensor_ops[k], k / 2 % 2, s);
+      if (i == 2 && k % 4 > 1) continue;
+      c.how_a = hows[(i + k) % 3];
+      c.how_b = hows[(i + k) / 2 % 3];
+      if (k > 1 && k < COUNT(tensor_ops) - 2) run_tensor_case(backend, &c);
+      c.count = 1 + (i + k) % MOST_RESULTS;
+      c.alpha = k % 4 ? -1.5 : 0;
+      c.bias = k % 4;
+      c.map = k % 3;
+      c.product = k % 2;
+      run_tensor_case(backend, &c);
+    }
+}
+
 /* alpha, biases, maps, distances, several results in one pass, the product itself. */
 static void test_tensor_options(gpured_backend backend) {
   static const int64_t shapes[][4] = {{2, 304, 200, 72}, {1, 131, 77, 45}, {3, 40, 300, 16}};
@@ -595,6 +618,7 @@ const test_case tensor_tests[] = {{"tensor_shapes", test_tensor_shapes, 0},
                                   {"tensor_specials", test_tensor_specials, 0},
                                   {"tensor_signs", test_tensor_signs, 0},
                                   {"tensor_batch", test_tensor_batch, 0},
+                                  {"tensor_deep", test_tensor_deep, 0},
 #ifdef TEST_CUDA
                                   {"tensor_device", test_tensor_device, T_CUDA},
 #endif
