@@ -42,7 +42,7 @@
  * GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the others
  * have the kernels that the tables of section 18 name, and part 0 asks those for them.
  */
-#define GPURED__PARTS 12
+#define GPURED__PARTS 13
 #ifdef GPURED_CUDA_PART
 #if GPURED_CUDA_PART < 0 || GPURED_CUDA_PART >= GPURED__PARTS
 #error GPURED_CUDA_PART: no such part
@@ -94,6 +94,7 @@ GPURED__TABLE void gpured__use_f64_tile(const machine *m, int tile, int which, p
 GPURED__TABLE void gpured__use_f32_in_f64_tile(const machine *m, int tile, int which,
                                                product_launch *l);
 GPURED__TABLE void gpured__use_any_tile(const machine *m, int bytes, product_launch *l);
+GPURED__TABLE void gpured__use_loose_tile(const machine *m, int tile, int dtype, product_launch *l);
 
 namespace {
 
@@ -8100,9 +8101,12 @@ enum {
   TILE_LOW_NARROW,
   TILE_FLAT,
   TILE_THIN,
-  TILE_FLAT_THIN
+  TILE_FLAT_THIN,
+  TILE_LOOSE_LOW,
+  TILE_LOOSE,
+  TILE_LOOSE_WIDE
 };
-enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW, UNITS_NONE };
+enum { UNITS_WHOLE, UNITS_LOW, UNITS_NARROW, UNITS_LOOSE, UNITS_NONE };
 
 /* The device that a call runs on, made current for its time. */
 struct machine {
@@ -9862,6 +9866,9 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  * 16, 16 by 16) keep more multiprocessors busy; which tile it is changes no bit. Where all
  * multiprocessors have had equally many large tiles, what is left may be cut between them
  * (gemm_pieces), or go to narrower tiles in a launch of their own.
+ *   Where even small tiles are few, those of 128 rows have too few threads and read more of their
+ * operands than square ones: then the product goes to memory, of which there is little, in tiles of
+ * any height (gemm_values), and a second launch reduces its columns (gemm_columns).
  *   A finished tile is reduced where it is, in registers, if no product is stored and all of its
  * rows exist, which small tiles do not ask for. Otherwise, and for most integers, it goes through
  * shared memory, one column of each thread at a time (a strip), 16 threads to each, where all that
@@ -9870,6 +9877,9 @@ static gpured_status run_scan(const machine *m, scan_launch *s, char *memory) {
  * item is one block, it may be the result itself.
  */
 enum { GEMM_RASTER = 16 };
+
+/* Of a tile's rows, lines or steps, those that exist. */
+GPURED__DEV int existing(int64_t rest, int most) { return rest < most ? (int)rest : most; }
 
 /* How a slice is read: element by element, by 16 bytes across rows (or columns) or along k, or to
  * be converted. */
@@ -9914,6 +9924,9 @@ struct product {
   int64_t turns;
   char *handed;
   unsigned *signs;
+  /* For gemm_values and gemm_columns: [items][columns][value_rows]. */
+  char *values;
+  int64_t value_rows;
 };
 
 /* Where a tile lies. Tiles in flight at one time form a square, so that their operands are
@@ -10311,6 +10324,145 @@ struct mma_engine : units_layout<ROW_WARPS, COLUMN_WARPS> {
       load_left<L>(left, next, i);
     }
   }
+};
+
+/* Engines of gemm_values, whose tiles have any height: they put values where the product goes. */
+template <class T>
+GPURED__DEV void put_value(const product &g, int64_t item, int64_t row, int64_t column, T x) {
+  if (row < g.rows && column < g.columns)
+    ((T *)g.values)[(item * g.columns + column) * g.value_rows + row] = x;
+}
+
+/*
+ * R rows by 4 columns of a thread. It takes four steps at a time, in vectors along k where a slice
+ * lies so: reading shared memory is what such small tiles wait for. ROW_LANES lanes of a warp are
+ * one below the other, in vectors along k their rows, too: R rows ROW_LANES apart.
+ */
+template <int R, int ROW_WARPS, int COLUMN_WARPS, int BK_, int STAGES_>
+struct loose_engine {
+  typedef float T;
+  typedef float S;
+  enum { ROW_LANES = 8, BESIDE = 32 / ROW_LANES, C = 4, THREADS = 32 * ROW_WARPS * COLUMN_WARPS };
+  enum { ROWS = R * ROW_LANES * ROW_WARPS, W = C * BESIDE * COLUMN_WARPS };
+  enum { BK = BK_, STEPS = BK / 4, AHEAD = 1, STAGES = STAGES_, PAD = 4, HOLD = 1 };
+  float c[R][C], a[2][4][R], b[2][4][C];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < R * C; ++i) c[i / C][i % C] = 0;
+  }
+  template <bool ALONG>
+  GPURED__DEV int row(int i) {
+    const int lane = (int)threadIdx.x % ROW_LANES, warp = (int)threadIdx.x / 32 % ROW_WARPS;
+    return warp * (R * ROW_LANES) + (ALONG ? i * ROW_LANES + lane : lane * R + i);
+  }
+  template <bool ALONG>
+  GPURED__DEV int column(int j) {
+    const int lane = (int)threadIdx.x % 32 / ROW_LANES, warp = (int)threadIdx.x / (32 * ROW_WARPS);
+    return warp * (C * BESIDE) + (ALONG ? j * BESIDE + lane : lane * C + j);
+  }
+  template <class L, class Q>
+  __device__ __forceinline__ void load(const float *left, const float *right, int step) {
+    const int which = step % 2;
+#pragma unroll
+    for (int i = 0; i < (L::ALONG ? R : 4); ++i) {
+      float x[4];
+      if constexpr (L::ALONG) {
+        load_four(x, left + row<true>(i) * L::LINE_AT + 4 * step);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) a[which][k][i] = x[k];
+      } else {
+        const float *from = left + (4 * step + i) * L::STEP_AT + row<false>(0);
+        if constexpr (R == 4) load_four(a[which][i], from);
+        if constexpr (R == 2) load_two(a[which][i], from);
+        if constexpr (R == 1) a[which][i][0] = *from;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float x[4];
+      if constexpr (Q::ALONG) {
+        load_four(x, right + column<true>(i) * Q::LINE_AT + 4 * step);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) b[which][k][i] = x[k];
+      } else {
+        load_four(b[which][i], right + (4 * step + i) * Q::STEP_AT + column<false>(0));
+      }
+    }
+  }
+  template <class L, class Q>
+  __device__ __forceinline__ void multiply(const float *left, const float *right, int step,
+                                           int next) {
+    const int which = step % 2;
+    load<L, Q>(left, right, next);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+#pragma unroll
+      for (int i = 0; i < R; ++i)
+#pragma unroll
+        for (int j = 0; j < C; ++j) c[i][j] = fused(a[which][k][i], b[which][k][j], c[i][j]);
+  }
+  template <class L, class Q>
+  __device__ __forceinline__ void put(const product &g, const tile_place &here) const {
+#pragma unroll
+    for (int j = 0; j < C; ++j)
+#pragma unroll
+      for (int i = 0; i < R; ++i)
+        put_value(g, here.item, here.block * ROWS + row<L::ALONG>(i),
+                  here.column + column<Q::ALONG>(j), c[i][j]);
+  }
+};
+
+/* 16 rows by 8 columns of a warp on the fp64 units, 16 steps at a time. S as in mma_engine. */
+template <class S_>
+struct loose_units {
+  typedef double T;
+  typedef S_ S;
+  enum { THREADS = 128, ROWS = 16, W = 32, BK = 64, STEPS = BK / 16, AHEAD = 1, STAGES = 3 };
+  enum { PAD = sizeof(S) == 8 ? 4 : 8, HOLD = 0 };
+  double c[4], a[2][8], b[2][4];
+
+  __device__ __forceinline__ void clear() { c[0] = c[1] = c[2] = c[3] = 0; }
+  GPURED__DEV double widened(double x) { return x; }
+  GPURED__DEV double widened(float x) { return wide(x); }
+  template <class L, class Q>
+  __device__ __forceinline__ void load(const S *left, const S *right, int step) {
+    const int line = (int)threadIdx.x % 32 / 4, first = 16 * step + (int)threadIdx.x % 4;
+    left += line * L::LINE_AT + first * L::STEP_AT;
+    right += ((int)threadIdx.x / 32 * 8 + line) * Q::LINE_AT + first * Q::STEP_AT;
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      a[step % 2][2 * p] = widened(left[4 * p * L::STEP_AT]);
+      a[step % 2][2 * p + 1] = widened(left[4 * p * L::STEP_AT + 8 * L::LINE_AT]);
+      b[step % 2][p] = widened(right[4 * p * Q::STEP_AT]);
+    }
+  }
+  template <class L, class Q>
+  __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
+    load<L, Q>(left, right, next);
+    multiply_f64<4>(c, a[step % 2], b[step % 2]);
+  }
+  template <class L, class Q>
+  __device__ __forceinline__ void put(const product &g, const tile_place &here) const {
+    const int64_t row = here.block * ROWS + (int)threadIdx.x % 32 / 4;
+    const int64_t column = here.column + (int)threadIdx.x / 32 * 8 + (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) put_value(g, here.item, row + i / 2 * 8, column + i % 2, c[i]);
+  }
+};
+
+/* Rows between a tile and the one below it. */
+template <class E>
+struct height_of {
+  enum { ROWS = GPURED__GEMM_BLOCK };
+};
+template <int R, int ROW_WARPS, int COLUMN_WARPS, int BK, int STAGES>
+struct height_of<loose_engine<R, ROW_WARPS, COLUMN_WARPS, BK, STAGES>> {
+  enum { ROWS = loose_engine<R, ROW_WARPS, COLUMN_WARPS, BK, STAGES>::ROWS };
+};
+template <class S>
+struct height_of<loose_units<S>> {
+  enum { ROWS = loose_units<S>::ROWS };
 };
 
 /*
@@ -10833,6 +10985,20 @@ GPURED__DEV void use_partial_tile(const product &g, const tile_place &here, part
   use_whole_tile(g, here, engine, memory);
 }
 
+/* All that becomes of a column whose values are there. */
+template <class T>
+GPURED__DEV void use_column(const product &g, const column_values<T> &c, int64_t c_at) {
+  if (g.c) store_values(g, c, c_at);
+#pragma unroll 1
+  for (int r = 0; r < g.count; ++r) {
+    const outcome &o = g.results[r];
+    if (o.kind == K_ADD) reduce_fold<K_ADD>(c, o);
+    if (o.kind == K_MAX) reduce_fold<K_MAX>(c, o);
+    if (o.kind == K_ARG) reduce_arg(c, o);
+    if (o.kind == K_LSE) reduce_pair(c, o);
+  }
+}
+
 template <class E>
 GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine, char *memory) {
   typedef typename E::T T;
@@ -10869,15 +11035,7 @@ GPURED__DEV void use_strips(const product &g, const tile_place &here, E &engine,
       for (int i = 0; i < COLUMN_ROWS; ++i)
         c.v[i] = finished(g, 16 * i < E::ROWS ? strip[which * E::STRIP + my_row(i)] : (T)0, bias[i],
                           column_bias);
-      if (g.c) store_values(g, c, c_item + j * g.c_column);
-#pragma unroll 1
-      for (int r = 0; r < g.count; ++r) {
-        const outcome &o = g.results[r];
-        if (o.kind == K_ADD) reduce_fold<K_ADD>(c, o);
-        if (o.kind == K_MAX) reduce_fold<K_MAX>(c, o);
-        if (o.kind == K_ARG) reduce_arg(c, o);
-        if (o.kind == K_LSE) reduce_pair(c, o);
-      }
+      use_column(g, c, c_item + j * g.c_column);
       which += E::THREADS / 16;
     } while (E::PLACES > E::THREADS / 16 && which < E::PLACES);
   }
@@ -10949,7 +11107,7 @@ GPURED__DEV void multiply_slices(const product &g, const tile_place &here, int64
   L left;
   R right;
   left.start(g.left, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__LEFT),
-             here.block * GPURED__GEMM_BLOCK, g.rows);
+             here.block * height_of<E>::ROWS, g.rows);
   right.start(g.right, gpured__item_offset(g.batch, g.batch_count, here.item, GPURED__RIGHT),
               here.column, g.columns);
   if (skipped > 0) {
@@ -11028,6 +11186,51 @@ static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
     multiply_slices<E, L, R>(g, here, 0, all_slices<E>(g), engine, (typename E::S *)gemm_memory);
     use_tile<E>(g, here, engine, (char *)gemm_memory);
   }
+}
+
+/* Tiles whose values go to memory. */
+template <class E, int LEFT_HOW, int RIGHT_HOW, int RESIDENT>
+static __global__ void __launch_bounds__(E::THREADS, RESIDENT)
+    gemm_values(const __grid_constant__ product g) {
+  typedef slices_of<E, E::ROWS, LEFT_HOW> L;
+  typedef slices_of<E, E::W, RIGHT_HOW> R;
+  extern __shared__ __align__(128) uint4 values_memory[];
+  for (int64_t tile = blockIdx.x; tile < g.tiles; tile += gridDim.x) {
+    const tile_place here = find_tile(g, tile, E::W);
+    E engine;
+    engine.clear();
+    multiply_slices<E, L, R>(g, here, 0, (int)all_slices<E>(g), engine,
+                             (typename E::S *)values_memory);
+    engine.template put<L, R>(g, here);
+  }
+}
+
+/* Their columns, as those of a strip: 16 threads for a column of a block of rows. */
+template <class T, int THREADS>
+static __global__ void __launch_bounds__(THREADS) gemm_columns(const __grid_constant__ product g) {
+  enum { BESIDE = THREADS / 16 };
+  const int64_t groups = (g.columns + BESIDE - 1) / BESIDE, tiles = groups * g.blocks;
+  const int64_t item = blockIdx.x / tiles, block = blockIdx.x % tiles / groups;
+  const int64_t j = blockIdx.x % groups * BESIDE + threadIdx.x / 16;
+  const int64_t row = block * GPURED__GEMM_BLOCK, column = j < g.columns ? j : 0;
+  const T *values = (const T *)g.values + (item * g.columns + column) * g.value_rows + row;
+  const int64_t c_item =
+      gpured__item_offset(g.batch, g.batch_count, item, GPURED__PRODUCT) + row * g.c_row;
+  column_values<T> c;
+  c.rows = existing(g.rows - row, GPURED__GEMM_BLOCK);
+  c.exists = j < g.columns;
+  c.at = (item * g.blocks + block) * g.columns + j;
+  let_next_launch();
+  after_launch_before();
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i) c.v[i] = my_row(i) < c.rows ? values[my_row(i)] : (T)0;
+  const T column_bias = bias_at<T>(g.column_bias, item * g.columns + column);
+#pragma unroll
+  for (int i = 0; i < COLUMN_ROWS; ++i) {
+    const int mine = my_row(i) < c.rows ? my_row(i) : 0;
+    c.v[i] = finished(g, c.v[i], bias_at<T>(g.row_bias, item * g.rows + row + mine), column_bias);
+  }
+  use_column(g, c, c_item + j * g.c_column);
 }
 
 /*
@@ -11196,9 +11399,6 @@ static __global__ void __launch_bounds__(THREADS)
   }
 }
 
-/* Of a tile's lines or steps, those that exist. */
-GPURED__DEV int existing(int64_t rest, int most) { return rest < most ? (int)rest : most; }
-
 /* Elements of type D as f32, whose engines are the fast ones. Eight blocks of threads to a
  * multiprocessor: distances are added up, since computed ones take the registers of three. */
 template <int D, int THREADS>
@@ -11249,8 +11449,8 @@ enum { LIES_ACROSS = 1, LIES_ALONG = 2 };
 struct product_launch {
   product g;
   const void *kernel;
-  int acc, left, right; /* which of these the operands have */
-  int width, threads;
+  int acc, left, right;       /* which of these the operands have */
+  int width, height, threads; /* height: of tiles whose values go to memory */
   size_t shared;
 };
 
@@ -12283,7 +12483,8 @@ static __global__ void __launch_bounds__(PAIR_COLUMNS *PAIR_RUNS)
 enum { TENSOR_STEP = 128, TENSOR_RASTER = 8, TENSOR_SHARERS = 4 }; /* a step: bytes of the depth */
 enum { TENSOR_CACHE = 32 * 1024 * 1024 };
 /* TENSOR_ANY: what the job says. TENSOR_SUMS: a stretch of the depth, whose sums go to memory. The
- * last two are for bytes: largest, least or largest absolute values, and where the first two are. */
+ * last two are for bytes: largest, least or largest absolute values, and where the first two are.
+ */
 enum {
   TENSOR_MAX,
   TENSOR_ARG,
@@ -12990,8 +13191,8 @@ GPURED__DEV void add_four(float4 *x, float4 y) {
 
 /*
  * Where the depth is cut: the sums of all stretches meet, and what becomes of a tile becomes of
- * them. A block takes 16 kept elements by 32 of the reduced axis; a warp adds up four values of each
- * lane over a share of the stretches, in ascending order, and the first one what all warps have.
+ * them. A block takes 16 kept elements by 32 of the reduced axis; a warp adds up four values of
+ * each lane over a share of the stretches, in ascending order, and the first one what all have.
  */
 template <int SHARES>
 static __global__ void __launch_bounds__(JOIN_ROWS * 4 * SHARES)
@@ -15103,16 +15304,19 @@ static gpured_status take_short_road(gemm_run *run, const gemm_biases *b) {
 struct tile_cost {
   int rows, width, resident;
   double step, alone, ends, strips;
+  int loose; /* its values go to memory */
 };
 static const tile_cost F32_TILES[] = {
     {128, 256, 1, 176, 176, 2500, 16000}, {128, 128, 2, 99, 117, 2500, 16000},
     {128, 64, 3, 50, 58, 2500, 0},        {64, 64, 6, 26, 58, 2500, 0},
     {128, 16, 5, 23, 33, 2500, 0},        {64, 16, 16, 10.8, 50, 2500, 0},
     {16, 64, 16, 10.2, 60, 2200, 0},      {128, 8, 4, 20, 22, 2200, 0},
-    {16, 16, 7, 5.6, 12.6, 2200, 0}};
+    {16, 16, 7, 5.6, 12.6, 2200, 0},      {16, 32, 3, 7.2, 7.6, 2500, 0, 1},
+    {32, 32, 3, 9.6, 10.2, 2500, 0, 1},   {64, 32, 4, 16, 17.5, 2500, 0, 1}};
 static const tile_cost F64_TILES[] = {{128, 128, 1, 77, 77, 6000, 16000},
                                       {64, 64, 4, 24, 38, 6000, 0},
                                       {128, 32, 3, 27, 38, 6000, 0},
+                                      {16, 32, 2, 6, 7.4, 3000, 0, 1},
                                       {16, 16, 5, 7.5, 18, 2500, 0}};
 
 /* Tiles of one kind for all of a product, or its first `tiles`, and another kind for the rest. */
@@ -15121,11 +15325,16 @@ struct tile_plan {
   int64_t tiles;
   double time;
   int pieces; /* whether gemm_pieces makes the first kind */
+  int loose;  /* whether its values go to memory */
 };
 static const double WORTH_SHARING = 40000; /* nanoseconds */
 static const double NEXT_LAUNCH = 20000;   /* and an end of the first one that is not sudden */
 static const double HANDING_OVER = 30000;  /* more tiles are begun, one after the other */
-static const int64_t WIDE_DEPTH = (int64_t)8 * INT32_MAX; /* gemm_pieces counts slices in 32 bits */
+static const double LOOSE_END = 4000;      /* the launch of gemm_columns */
+static const double LOOSE_SPEED = 3000;    /* bytes of values in a nanosecond */
+static const double LOOSE_ELEMENTS = 1.6;  /* of the time, where no vectors are read */
+static const double LOOSE_MOST = 1 << 28;  /* bytes of values */
+static const int64_t WIDE_DEPTH = (int64_t)8 * INT32_MAX; /* for slices counted in 32 bits */
 
 /* The time of so many tiles on each multiprocessor, in waves of those that it has at one time. */
 static double time_of_layers(const gpured__gemm_plan *p, const tile_cost *c, double layers) {
@@ -15149,13 +15358,29 @@ static double time_of_rest(const machine *m, const gpured__gemm_plan *p, const t
   return NEXT_LAUNCH + time_of_layers(p, r, (double)gpured__ceil_div(left, m->processors));
 }
 
+static double loose_bytes(const gpured__gemm_plan *p) {
+  const double rows = (double)gpured__ceil_div(p->rows, 16) * 16;
+  return (double)p->batches * (double)p->columns * rows * (double)acc_size(p);
+}
+
+/* Of a product whose values go to memory. */
+static double time_of_loose(const machine *m, const gpured__gemm_plan *p, const tile_cost *c,
+                            int64_t all) {
+  const int vectors =
+      lies_in_vectors(p, &p->left, GPURED__LEFT) && lies_in_vectors(p, &p->right, GPURED__RIGHT);
+  const double time = time_of_layers(p, c, (double)gpured__ceil_div(all, m->processors));
+  return time * (vectors ? 1 : LOOSE_ELEMENTS) + LOOSE_END + 2 * loose_bytes(p) / LOOSE_SPEED;
+}
+
 /* Of the tiles that are as high as an item, those that take the least time. narrow: which of them,
  * up to a 0, may take what is left when all multiprocessors have had equally many whole ones, or
- * the columns that fill no whole one. pieces: whether gemm_pieces may cut the largest ones. */
-static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p, int pieces,
+ * the columns that fill no whole one. room: whether there is memory for values; pieces: whether
+ * gemm_pieces may cut the largest ones. */
+static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p, int room, int pieces,
                                 const tile_cost *tiles, int count, const int *narrow) {
   const int64_t items = p->batches * gpured__ceil_div(p->rows, GPURED__GEMM_BLOCK);
-  tile_plan best = {0, -1, 0, 0, 0};
+  const int loose = room && loose_bytes(p) < LOOSE_MOST && p->depth <= WIDE_DEPTH;
+  tile_plan best = {0, -1, 0, 0, 0, 0};
   int i, cuts;
   for (i = 0; i < count; ++i) {
     const tile_cost *c = tiles + i;
@@ -15165,22 +15390,30 @@ static tile_plan cheapest_tiles(const machine *m, const gpured__gemm_plan *p, in
     const double time = time_of_layers(p, c, (double)gpured__ceil_div(all, m->processors));
     const double whole = time_of_layers(p, c, 1) / m->processors;
     const int *rest;
+    if (c->loose) {
+      const int64_t tall = gpured__ceil_div(p->rows, c->rows);
+      const int64_t parts = p->batches * tall * gpured__ceil_div(p->columns, c->width);
+      const double through = time_of_loose(m, p, c, parts);
+      if (loose && through < 0.95 * best.time) best = {i, -1, parts, through, 0, 1};
+      continue;
+    }
     if (c->rows < GPURED__GEMM_BLOCK && p->rows > c->rows) continue;
     if (i == 0 && p->depth > WIDE_DEPTH) continue;
-    if (best.tiles == 0 || time < best.time) best = {i, -1, all, time, 0};
+    if (best.tiles == 0 || time < best.time) best = {i, -1, all, time, 0, 0};
     if (time < WORTH_SHARING) continue;
     cuts = pieces && i == 0;
     if (cuts && all > m->processors && (double)all * whole + HANDING_OVER < best.time)
-      best = {i, -1, all, (double)all * whole + HANDING_OVER, 1};
+      best = {i, -1, all, (double)all * whole + HANDING_OVER, 1, 0};
     for (rest = narrow; *rest; ++rest) {
       const tile_cost *r = tiles + *rest;
       const double both =
           time_of_layers(p, c, (double)(taken / m->processors)) + time_of_rest(m, p, c, r, taken);
       const double cut = (double)even * whole + HANDING_OVER + time_of_rest(m, p, c, r, even);
       if (r->width >= c->width) continue;
-      if (taken > 0 && taken < all && both < 0.995 * best.time) best = {i, *rest, taken, both, 0};
+      if (taken > 0 && taken < all && both < 0.995 * best.time)
+        best = {i, *rest, taken, both, 0, 0};
       if (cuts && even > m->processors && even < all && cut < 0.995 * best.time)
-        best = {i, *rest, even, cut, 1};
+        best = {i, *rest, even, cut, 1, 0};
     }
   }
   return best;
@@ -15210,16 +15443,17 @@ static void set_rest(product_launch *rest, const product_launch *l, const gpured
 }
 
 /* bytes: both operands are bytes along k, which tensor cores take. */
-static tile_plan plan_tiles(const machine *m, const gpured__gemm_plan *p, int bytes, int pieces) {
+static tile_plan plan_tiles(const machine *m, const gpured__gemm_plan *p, int bytes, int room,
+                            int pieces) {
   static const int f32_narrow[] = {TILE_QUARTER, TILE_NARROW, 0}, f64_narrow[] = {UNITS_NARROW, 0};
   const int f32_count = (int)(sizeof F32_TILES / sizeof *F32_TILES);
   /* Few rows of doubles are no work for the units, which wait for each other. */
   const int f64_count = p->left.dtype == GPURED_F64 ? UNITS_NONE + 1 : UNITS_NONE;
-  const tile_plan all = {0, -1, 0, 0, 0};
+  const tile_plan all = {0, -1, 0, 0, 0, 0};
   if (p->acc == GPURED__F32 && !bytes)
-    return cheapest_tiles(m, p, pieces, F32_TILES, f32_count, f32_narrow);
+    return cheapest_tiles(m, p, room, pieces, F32_TILES, f32_count, f32_narrow);
   if (p->acc == GPURED__F64 && (p->left.dtype == GPURED_F64 || p->left.dtype == GPURED_F32))
-    return cheapest_tiles(m, p, pieces, F64_TILES, f64_count, f64_narrow);
+    return cheapest_tiles(m, p, room, pieces, F64_TILES, f64_count, f64_narrow);
   return all;
 }
 
@@ -15511,18 +15745,42 @@ static int puts_result(const gpured__gemm_plan *p, int r, outcome *o) {
 
 static size_t signs_of(const machine *m) { return 1 + 2 * (size_t)m->processors; }
 
-/* The tiles, and memory for what gemm_pieces hands over, where there is plenty. */
+/* The tiles, and memory for values or for what gemm_pieces hands over, where there is plenty. */
 static tile_plan take_tiles(gemm_run *run, const gpured__gemm_plan *ready, int bytes, product *g) {
   const int wide = ready->acc == GPURED__F32 ? F32_TILES[0].width : F64_TILES[0].width;
   const double sums = (double)run->m->processors * GPURED__GEMM_BLOCK * wide;
   const int left = lies_in_vectors(ready, &ready->left, GPURED__LEFT);
   const int right = lies_in_vectors(ready, &ready->right, GPURED__RIGHT);
   const int lies = ready->acc == GPURED__F32 ? right & LIES_ACROSS : left && right;
-  const tile_plan plan = plan_tiles(run->m, ready, bytes, run->copies != NEEDED_COPIES && lies);
+  const int room = run->copies != NEEDED_COPIES;
+  const tile_plan plan = plan_tiles(run->m, ready, bytes, room, room && lies);
+  if (plan.loose) {
+    g->value_rows = gpured__ceil_div(ready->rows, 16) * 16;
+    g->values = reserve(run, loose_bytes(ready), 1);
+  }
   if (!plan.pieces) return plan;
   g->handed = reserve(run, sums, acc_size(ready));
   g->signs = (unsigned *)reserve(run, (double)signs_of(run->m), sizeof(unsigned));
   return plan;
+}
+
+/* Tiles of any height, and then the columns of their values. */
+static gpured_status launch_loose(const machine *m, const gpured__gemm_plan *p, int tile,
+                                  product_launch *l) {
+  product columns = l->g, *g = &l->g;
+  void *tiles_of[] = {g}, *columns_of[] = {&columns};
+  const int64_t blocks = p->batches * g->blocks * gpured__ceil_div(p->columns, 16);
+  gpured_status st;
+  gpured__use_loose_tile(m, tile, p->left.dtype, l);
+  g->blocks = gpured__ceil_div(p->rows, l->height);
+  g->column_tiles = gpured__ceil_div(p->columns, l->width);
+  g->tiles = p->batches * g->blocks * g->column_tiles;
+  st = launch(m, l->kernel, most_blocks(g->tiles), l->threads, l->shared, tiles_of);
+  if (st != GPURED_OK) return st;
+  return launch_as(m, LAUNCH_BESIDE,
+                   p->acc == GPURED__F32 ? (const void *)gemm_columns<float, 256>
+                                         : (const void *)gemm_columns<double, 256>,
+                   blocks, 256, 0, columns_of);
 }
 
 /* A second launch that begins while the first one ends gains a tenth of a per cent at most, and
@@ -15534,6 +15792,7 @@ static gpured_status launch_product(const machine *m, const gpured__gemm_plan *p
   l->acc = p->acc;
   l->left = lies_in_vectors(p, &p->left, GPURED__LEFT);
   l->right = lies_in_vectors(p, &p->right, GPURED__RIGHT);
+  if (plan->loose) return launch_loose(m, p, plan->tile, l);
   count = choose_launches(m, p, bytes, plan, l);
   l->g.turns = plan->pieces ? l->g.tiles / m->processors - 1 : 1;
   if (plan->pieces)
@@ -16651,6 +16910,34 @@ static void use_slices(const machine *m, product_launch *l) {
     l->kernel = (const void *)gemm_tiles<E, LEFT, RIGHT, RESIDENT, WHICH == TILES_LEFT>;
 }
 
+template <class E, int LEFT, int RIGHT, int RESIDENT>
+static void use_values(const machine *m, product_launch *l) {
+  l->width = E::W;
+  l->height = E::ROWS;
+  l->threads = E::THREADS;
+  l->shared = ring_of<E>::stages(m->major) * sizeof(typename E::S) *
+              (slices_of<E, E::ROWS, LEFT>::SIZE + slices_of<E, E::W, RIGHT>::SIZE);
+  set_steps<E, slices_of<E, E::ROWS, LEFT>>(&l->g.left);
+  set_steps<E, slices_of<E, E::W, RIGHT>>(&l->g.right);
+  l->kernel = (const void *)gemm_values<E, LEFT, RIGHT, RESIDENT>;
+}
+
+/* An engine whose values go to memory, for the layouts of the operands. */
+template <class E, int RESIDENT>
+static void use_loose(const machine *m, product_launch *l) {
+  const int left_along = l->left & LIES_ALONG, right_along = l->right & LIES_ALONG;
+  if (left_along && l->right & LIES_ACROSS)
+    use_values<E, SLICE_ALONG, SLICE_VECTORS, RESIDENT>(m, l);
+  else if (left_along && right_along)
+    use_values<E, SLICE_ALONG, SLICE_ALONG, RESIDENT>(m, l);
+  else if (l->left & LIES_ACROSS && l->right & LIES_ACROSS)
+    use_values<E, SLICE_VECTORS, SLICE_VECTORS, RESIDENT>(m, l);
+  else if (l->left & LIES_ACROSS && right_along)
+    use_values<E, SLICE_VECTORS, SLICE_ALONG, RESIDENT>(m, l);
+  else
+    use_values<E, SLICE_ELEMENTS, SLICE_ELEMENTS, RESIDENT>(m, l);
+}
+
 /* An engine for the layouts of the operands. */
 template <class E, int RESIDENT, int WHICH = TILES_ALL>
 static void use_engine(const machine *m, product_launch *l) {
@@ -16980,6 +17267,17 @@ GPURED__TABLE void gpured__use_any_tile(const machine *m, int bytes, product_lau
     use_slices<fma_engine<GPURED__U64, 4, 8, 1, 4>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
   else
     use_slices<mma_engine<double>, SLICE_CONVERT, SLICE_CONVERT, 1>(m, l);
+}
+#endif
+
+#if GPURED__HAS(12)
+GPURED__TABLE void gpured__use_loose_tile(const machine *m, int tile, int dtype,
+                                          product_launch *l) {
+  if (l->acc == GPURED__F64 && dtype == GPURED_F64) return use_loose<loose_units<double>, 2>(m, l);
+  if (l->acc == GPURED__F64) return use_loose<loose_units<float>, 4>(m, l);
+  if (tile == TILE_LOOSE_LOW) return use_loose<loose_engine<1, 2, 2, 64, 4>, 2>(m, l);
+  if (tile == TILE_LOOSE) return use_loose<loose_engine<2, 2, 2, 64, 3>, 2>(m, l);
+  use_loose<loose_engine<4, 2, 2, 32, 4>, 4>(m, l);
 }
 #endif
 

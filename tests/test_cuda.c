@@ -1474,6 +1474,66 @@ static void test_device_gemm_pieces(gpured_backend backend) {
   for (i = 0; i < STREAMS; ++i) RUN(cudaStreamDestroy(stream[i]));
 }
 
+/* Products of few tiles, whose values go to memory: in tiles of three heights for f32, on the fp64
+ * units for f64 and f32 in f64; operands along and across k and such as no vector reads; alone, and
+ * with a map and the product as an output; and with a workspace that has no room for the values. */
+static void test_device_gemm_values(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{1, 252, 260, 1500}, {1, 300, 320, 3000}, {2, 300, 400, 1200},
+                                      {1, 512, 512, 1000}, {3, 20, 600, 900},   {1, 2000, 8, 2000},
+                                      {1, 251, 257, 1501}};
+  int i, how, kind;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (how = 0; how < 4; ++how)
+      for (kind = 0; kind < 3; ++kind) {
+        const int64_t *s = shapes[i], sb[3] = {s[0], s[3], s[2]}, sc[3] = {s[0], s[1], s[2]};
+        const int dtype = kind == 1 ? GPURED_F64 : GPURED_F32, axis = (i + how + kind) % 2;
+        const char *name = text("values %d, layouts %d, kind %d", i, how, kind);
+        gpured_options o = gpured_default_options();
+        box c[2];
+        copy product;
+        size_t bytes = 0;
+        void *space = NULL;
+        there x;
+        fill_there(&x, dtype, s[0], s[1], s[2], s[3], gemm_trio, 3, axis,
+                   how % 2 ? LAYOUT_F : LAYOUT_C, 0);
+        drop(&x.db);
+        box_free(&x.b);
+        x.b = box_filled(dtype, 3, sb, how / 2 ? LAYOUT_F : LAYOUT_C, OR_UNIFORM, 77);
+        x.db = to_device(&x.b, 0);
+        c[0] = box_output(dtype, 3, sc, LAYOUT_C, 0);
+        c[1] = box_output(dtype, 3, sc, LAYOUT_C, 0);
+        product = to_device(&c[1], 0);
+        o.acc_dtype = kind == 2 ? GPURED_F64 : 0;
+        if ((i + how) % 2) {
+          x.g.c = &c[0].t;
+          x.g.alpha = -0.75;
+          x.g.map = GPURED_MAP_SQUARE;
+        }
+        CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "%s on the CPU", name);
+        point_there(&x);
+        if (x.g.c) x.g.c = &product.t;
+        o = strict_options(NULL);
+        o.acc_dtype = kind == 2 ? GPURED_F64 : 0;
+        CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "%s", name);
+        check_there(&x, name);
+        from_device(&product);
+        if (x.g.c) expect_same(&c[1], &c[0].t, text("%s: the product", name));
+        CHECK(gpured_gemm_reduce_ex_workspace(&x.g, &o, &bytes) == GPURED_OK, "query");
+        RUN(cudaMalloc(&space, bytes));
+        o.workspace = space;
+        o.workspace_bytes = bytes - 1;
+        RUN(cudaMemset(space, 0xcd, bytes));
+        CHECK(gpured_gemm_reduce_ex(&x.g, &o) == GPURED_OK, "%s, a byte too few", name);
+        check_there(&x, text("%s, a byte too few", name));
+        RUN(cudaFree(space));
+        drop(&product);
+        box_free(&c[0]);
+        box_free(&c[1]);
+        free_there(&x);
+      }
+}
+
 /* Bytes along k that begin beside a multiple of 16: tensor cores get a copy where the workspace has
  * room for one, which the query, without their place, does not ask for. */
 static void test_device_displaced(gpured_backend backend) {
@@ -1652,6 +1712,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_gemm_packed", test_device_gemm_packed, T_CUDA},
                                 {"device_gemm_shares", test_device_gemm_shares, T_CUDA},
                                 {"device_gemm_pieces", test_device_gemm_pieces, T_CUDA},
+                                {"device_gemm_values", test_device_gemm_values, T_CUDA},
                                 {"device_displaced", test_device_displaced, T_CUDA},
                                 {"device_gemm_batch", test_gemm_batch, T_CUDA},
                                 {"device_gemm_streams", test_gemm_streams, T_CUDA},
