@@ -10413,7 +10413,13 @@ struct loose_engine {
   }
 };
 
-/* 16 rows by 8 columns of a warp on the fp64 units, 16 steps at a time. S as in mma_engine. */
+/*
+ * 16 rows by 8 columns of a warp on the fp64 units, 16 steps at a time. S as in mma_engine. Each
+ * instruction needs the sums of the one before it. From one turn of a loop to the next the compiler
+ * (ptxas 13.0) forgets to wait for them, which costs a warp with one chain its results where two
+ * blocks share the units; that something touches the sums after a turn's last instruction makes it
+ * wait there.
+ */
 template <class S_>
 struct loose_units {
   typedef double T;
@@ -10421,8 +10427,12 @@ struct loose_units {
   enum { THREADS = 128, ROWS = 16, W = 32, BK = 64, STEPS = BK / 16, AHEAD = 1, STAGES = 3 };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, HOLD = 0 };
   double c[4], a[2][8], b[2][4];
+  unsigned always; /* not 0, which the compiler does not know */
 
-  __device__ __forceinline__ void clear() { c[0] = c[1] = c[2] = c[3] = 0; }
+  __device__ __forceinline__ void clear() {
+    c[0] = c[1] = c[2] = c[3] = 0;
+    asm volatile("mov.u32 %0, %%nctaid.y;" : "=r"(always));
+  }
   GPURED__DEV double widened(double x) { return x; }
   GPURED__DEV double widened(float x) { return wide(x); }
   template <class L, class Q>
@@ -10441,6 +10451,10 @@ struct loose_units {
   __device__ __forceinline__ void multiply(const S *left, const S *right, int step, int next) {
     load<L, Q>(left, right, next);
     multiply_f64<4>(c, a[step % 2], b[step % 2]);
+    if (next == 0)
+      asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, 0; @p mov.f64 %0, 0d0000000000000000; }"
+                   : "+d"(c[0])
+                   : "r"(always));
   }
   template <class L, class Q>
   __device__ __forceinline__ void put(const product &g, const tile_place &here) const {
