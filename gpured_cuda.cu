@@ -10333,6 +10333,15 @@ GPURED__DEV void put_value(const product &g, int64_t item, int64_t row, int64_t 
     ((T *)g.values)[(item * g.columns + column) * g.value_rows + row] = x;
 }
 
+/* Line i of four steps, which are a vector along k. */
+template <int N>
+GPURED__DEV void load_along(float (&x)[4][N], int i, const float *from) {
+  float steps[4];
+  load_four(steps, from);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) x[k][i] = steps[k];
+}
+
 /*
  * R rows by 4 columns of a thread. It takes four steps at a time, in vectors along k where a slice
  * lies so: reading shared memory is what such small tiles wait for. ROW_LANES lanes of a warp are
@@ -10366,11 +10375,8 @@ struct loose_engine {
     const int which = step % 2;
 #pragma unroll
     for (int i = 0; i < (L::ALONG ? R : 4); ++i) {
-      float x[4];
       if constexpr (L::ALONG) {
-        load_four(x, left + row<true>(i) * L::LINE_AT + 4 * step);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) a[which][k][i] = x[k];
+        load_along(a[which], i, left + row<true>(i) * L::LINE_AT + 4 * step);
       } else {
         const float *from = left + (4 * step + i) * L::STEP_AT + row<false>(0);
         if constexpr (R == 4) load_four(a[which][i], from);
@@ -10379,16 +10385,11 @@ struct loose_engine {
       }
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float x[4];
-      if constexpr (Q::ALONG) {
-        load_four(x, right + column<true>(i) * Q::LINE_AT + 4 * step);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) b[which][k][i] = x[k];
-      } else {
+    for (int i = 0; i < 4; ++i)
+      if constexpr (Q::ALONG)
+        load_along(b[which], i, right + column<true>(i) * Q::LINE_AT + 4 * step);
+      else
         load_four(b[which][i], right + (4 * step + i) * Q::STEP_AT + column<false>(0));
-      }
-    }
   }
   template <class L, class Q>
   __device__ __forceinline__ void multiply(const float *left, const float *right, int step,
@@ -10424,6 +10425,7 @@ template <class S_>
 struct loose_units {
   typedef double T;
   typedef S_ S;
+  typedef mma_engine<S> units;
   enum { THREADS = 128, ROWS = 16, W = 32, BK = 64, STEPS = BK / 16, AHEAD = 1, STAGES = 3 };
   enum { PAD = sizeof(S) == 8 ? 4 : 8, HOLD = 0 };
   double c[4], a[2][8], b[2][4];
@@ -10433,8 +10435,6 @@ struct loose_units {
     c[0] = c[1] = c[2] = c[3] = 0;
     asm volatile("mov.u32 %0, %%nctaid.y;" : "=r"(always));
   }
-  GPURED__DEV double widened(double x) { return x; }
-  GPURED__DEV double widened(float x) { return wide(x); }
   template <class L, class Q>
   __device__ __forceinline__ void load(const S *left, const S *right, int step) {
     const int line = (int)threadIdx.x % 32 / 4, first = 16 * step + (int)threadIdx.x % 4;
@@ -10442,9 +10442,9 @@ struct loose_units {
     right += ((int)threadIdx.x / 32 * 8 + line) * Q::LINE_AT + first * Q::STEP_AT;
 #pragma unroll
     for (int p = 0; p < 4; ++p) {
-      a[step % 2][2 * p] = widened(left[4 * p * L::STEP_AT]);
-      a[step % 2][2 * p + 1] = widened(left[4 * p * L::STEP_AT + 8 * L::LINE_AT]);
-      b[step % 2][p] = widened(right[4 * p * Q::STEP_AT]);
+      a[step % 2][2 * p] = units::widened(left[4 * p * L::STEP_AT]);
+      a[step % 2][2 * p + 1] = units::widened(left[4 * p * L::STEP_AT + 8 * L::LINE_AT]);
+      b[step % 2][p] = units::widened(right[4 * p * Q::STEP_AT]);
     }
   }
   template <class L, class Q>

@@ -1,7 +1,7 @@
 /*
  * GEMM-reduce of f16 and bf16 with precision TENSOR: within a stated bound of the exact result, the
- * same bits from run to run and for an item alone and in a batch. On the CPU, and on a GPU without
- * tensor cores, the strict result has to meet the same bound.
+ * same bits from run to run and, where no depth is cut, for an item alone and in a batch. On the
+ * CPU, and on a GPU without tensor cores, the strict result has to meet the same bound.
  *
  * With u = 2^-24 and k products, an element of the product is within c k u sum|a b| of the exact
  * one, c = 2 (the units cut off what they align). What follows adds a few u. An index may
