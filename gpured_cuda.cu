@@ -42,7 +42,7 @@
  * GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the others
  * have the kernels that the tables of section 18 name, and part 0 asks those for them.
  */
-#define GPURED__PARTS 13
+#define GPURED__PARTS 14
 #ifdef GPURED_CUDA_PART
 #if GPURED_CUDA_PART < 0 || GPURED_CUDA_PART >= GPURED__PARTS
 #error GPURED_CUDA_PART: no such part
@@ -79,6 +79,7 @@ GPURED__TABLE const void *gpured__truth_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__real_kernel(int dtype, int how, int kind);
+GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, int turns);
 GPURED__TABLE const void *gpured__scan_kernel(int acc, int kind);
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int kind, int dtype, int turned);
 GPURED__TABLE const void *gpured__once_kernel(int acc, int kind, int dtype);
@@ -709,6 +710,14 @@ GPURED__DEV moments_node<T> combined(moments_node<T> a, moments_node<T> b) {
   c.mean = fused(delta, r, a.mean);
   c.m2 = fused(q, w, add(a.m2, b.m2));
   return c;
+}
+
+/* A node of elements that have been counted from another one on. */
+template <class N>
+GPURED__DEV void move_index(N *, int64_t) {}
+template <class T>
+GPURED__DEV void move_index(arg_node<T> *x, int64_t by) {
+  x->i += by;
 }
 
 /* Shuffles of whole nodes. */
@@ -1531,6 +1540,40 @@ GPURED__DEV void copies_wait_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #endif
 }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+GPURED__DEV uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+GPURED__DEV void barrier_init(uint32_t bar, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+GPURED__DEV void barrier_expect(uint32_t bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
+               : "memory");
+}
+GPURED__DEV bool barrier_try(uint32_t bar, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(done)
+      : "r"(bar), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+GPURED__DEV void barrier_wait(uint32_t bar, uint32_t parity) {
+  while (!barrier_try(bar, parity)) {
+  }
+}
+/* A run of memory, whole vectors, by one thread; its bytes are counted at a barrier. */
+GPURED__DEV void copy_bulk(uint32_t to, const char *from, uint32_t bytes, uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(bar)
+      : "memory");
+}
+#endif
 
 /* The place of a vector in a tile: what threads read at the same time lies in different banks. A
  * block begins every 2^width_log2 vectors; P threads read it side by side. Within a block the
@@ -5375,12 +5418,6 @@ struct unit_nodes {
       move_index(&to[q], (b.begin + item) * GPURED__WIDE_BLOCK);
     });
   }
-  template <class T>
-  GPURED__DEV void move_index(T *, int64_t) {}
-  template <class T>
-  GPURED__DEV void move_index(arg_node<T> *x, int64_t by) {
-    x->i += by;
-  }
 };
 template <int A, int D, int K>
 struct unit_nodes<A, D, K, true> {
@@ -5439,6 +5476,384 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
   } else if (t < wide) {
     const int64_t place = group * j.outputs + (int64_t)outer * s.width + t % s.width;
     ((N *)j.partial)[place * LANES + t / s.width] = nodes[t];
+  }
+}
+
+/* ---- Channels ---- */
+/*
+ * Sequences of two axes whose inner parts are short and lie side by side: statistics of the
+ * channels of small images. What a step along the outer axis has of a few neighbouring sequences is
+ * one run of memory. A block of threads copies the runs that a tile of its sequences touches into
+ * shared memory, and half a warp reduces one or two of them at a time from there, thread l being
+ * lane l: to find an element costs more than to add it, and is done once for all of them.
+ */
+enum {
+  CHANNELS_MOST = 16, /* sequences of a block of threads */
+  CHANNELS_LEVELS = 40,
+  CHANNELS_LEAST = 4,       /* sequences side by side that are worth it, */
+  CHANNELS_PIECE = 2048,    /* in pieces of so many bytes at most; */
+  CHANNELS_BYTE_PIECE = 32, /* longer ones of bytes are taken word by word elsewhere, */
+  CHANNELS_WHOLE = 32,      /* and those of whole vectors 16 bytes at a time */
+  CHANNELS_LOOSE = 64,
+  CHANNELS_TILE = 20 << 10,   /* bytes of a tile, */
+  CHANNELS_SHARED = 90 << 10, /* and of all; a tile of a wide unit, too */
+  CHANNELS_BULK = 256,        /* bytes of a run that is copied in bulk */
+  CHANNELS_BLOCKS = 12        /* of threads to a multiprocessor, of which about half run at once */
+};
+/* Sequences of half a warp. What computes much needs threads more than addresses at hand. */
+__host__ __device__ constexpr int channels_each(int k) { return k > K_ARG ? 1 : 2; }
+__host__ __device__ constexpr int channels_unit(int k) {
+  return k > K_ARG ? GPURED__WIDE_BLOCK : GPURED__BLOCK;
+}
+
+struct channels {
+  int many, width;        /* sequences of a block of threads, and in all, side by side */
+  int piece, step, apart; /* elements of a run; bytes to the next one, and to the next sequence */
+  int run;                /* bytes of `many` pieces */
+  int64_t row_bytes;      /* from one run of a sequence to its next */
+  int vectors, rows;      /* of a run's place in shared memory; runs that a tile may touch */
+  int tile, stages;       /* elements of a tile, and tiles that have room */
+  int bulk;               /* runs are long enough for copies of their own */
+  int turns;              /* runs do not all begin alike behind a border of 16 bytes */
+  unsigned groups, piece_recip, vectors_recip;
+};
+
+/* Where a tile begins: in which run, and so many elements behind its beginning. */
+struct channel_place {
+  const char *run;
+  int in;
+};
+
+/* The sequences of half a warp in a tile. TURNS: runs begin differently behind a border of 16
+ * bytes. */
+template <int D, int EACH, bool TURNS>
+struct channel_reader {
+  const char *base;
+  int in, step, skip, turn, behind; /* skip: from the end of a run to the beginning of the next */
+  unsigned recip;
+  int apart[EACH];
+
+  /* From number `first_one` of `count` on; what does not exist is the last one again. */
+  __device__ __forceinline__ channel_reader(const channels &c, int first_one, int count)
+      : base(NULL),
+        in(0),
+        step(c.step),
+        skip(c.vectors * 16 - c.piece * c.step),
+        turn((int)(c.row_bytes & 15)),
+        behind(0),
+        recip(c.piece_recip) {
+#pragma unroll
+    for (int q = 0; q < EACH; ++q) {
+      apart[q] = min(first_one + q, count - 1) * c.apart;
+      asm("" : "+r"(apart[q])); /* or it is computed anew for each element */
+    }
+  }
+  __device__ __forceinline__ void look_at(const char *tile, const channel_place &place) {
+    behind = (int)((uintptr_t)place.run & 15);
+    base = tile + (TURNS ? 0 : behind);
+    in = place.in;
+  }
+
+  __device__ __forceinline__ int where(int i) const {
+    const int p = in + i, row = (int)__umulhi((unsigned)p, recip);
+    return p * step + row * skip + (TURNS ? (behind + row * turn) & 15 : 0);
+  }
+  template <class T>
+  __device__ __forceinline__ T value(const job &j, int at, int c) const {
+    T x = 0;
+    widen<D>(*(const typename stored<D>::S *)(base + at + apart[c]), &x);
+    adjust(&x, j.how);
+    return x;
+  }
+};
+
+/* A lane of the block that begins at element i, of all sequences; f(x, c): what is made of an
+ * element. */
+template <int K, int EACH, class T, class R, class F>
+GPURED__DEV void channel_lanes(const job &j, const R &r, int i, int end, const F &f, T (&a)[EACH]) {
+  enum { AT_ONCE = 4 };
+  const bool whole = end - i >= GPURED__BLOCK;
+  end = min(end, i + GPURED__BLOCK);
+  i += (int)threadIdx.x % ANY_LANES;
+#pragma unroll
+  for (int c = 0; c < EACH; ++c) set_neutral<K>(&a[c]);
+  if (whole) {
+#pragma unroll
+    for (int k = 0; k < GPURED__LANES; k += AT_ONCE) {
+      T x[AT_ONCE][EACH];
+#pragma unroll
+      for (int q = 0; q < AT_ONCE; ++q) {
+        const int at = r.where(i + (k + q) * GPURED__LANES);
+#pragma unroll
+        for (int c = 0; c < EACH; ++c) x[q][c] = r.template value<T>(j, at, c);
+      }
+#pragma unroll
+      for (int q = 0; q < AT_ONCE; ++q)
+#pragma unroll
+        for (int c = 0; c < EACH; ++c)
+          a[c] = k + q ? step<K>(a[c], f(x[q][c], c)) : first<K>(f(x[q][c], c));
+    }
+    return;
+  }
+#pragma unroll 1
+  for (bool begun = false; i < end; i += GPURED__LANES, begun = true) {
+    const int at = r.where(i);
+#pragma unroll
+    for (int c = 0; c < EACH; ++c) {
+      const T x = f(r.template value<T>(j, at, c), c);
+      a[c] = begun ? step<K>(a[c], x) : first<K>(x);
+    }
+  }
+}
+/* Reduce of up to 1024 elements, to all threads of half a warp. */
+template <int K, int EACH, class T, class R, class F>
+GPURED__DEV void channel_reduce(const job &j, const R &r, int i, int end, unsigned mask, const F &f,
+                                T (&a)[EACH]) {
+  T b[3][EACH];
+  channel_lanes<K>(j, r, i, end, f, a);
+#pragma unroll
+  for (int q = 0; q < 3; ++q) channel_lanes<K>(j, r, i + (q + 1) * GPURED__BLOCK, end, f, b[q]);
+#pragma unroll
+  for (int c = 0; c < EACH; ++c) {
+    a[c] = combined<K>(combined<K>(a[c], b[0][c]), combined<K>(b[1][c], b[2][c]));
+    a[c] = __shfl_sync(mask, folded<K>(mask, a[c]), 0, GPURED__LANES);
+  }
+}
+
+/* The nodes of a unit. */
+template <int A, int K, int EACH>
+struct channel_unit { /* folds: thread l has lane l of the node */
+  typedef typename acc<A>::T T;
+  template <class R>
+  GPURED__DEV void nodes(const job &j, const R &r, int i, int end, unsigned, T (&node)[EACH]) {
+    channel_lanes<K>(
+        j, r, i, end, [&](T x, int) { return prepared<K>(x, j); }, node);
+  }
+};
+template <int A, int EACH>
+struct channel_unit<A, K_ARG, EACH> {
+  typedef typename acc<A>::T T;
+  template <class R>
+  GPURED__DEV void nodes(const job &j, const R &r, int i, int end, unsigned mask,
+                         arg_node<T> (&node)[EACH]) {
+    T v[EACH];
+    int at[EACH];
+    end = min(end, i + GPURED__BLOCK);
+    i = min(i + (int)threadIdx.x % ANY_LANES, end - 1); /* twice the last one is as good as once */
+    for (int c = 0; c < EACH; ++c)
+      v[c] = prepared<K_ARG>(r.template value<T>(j, r.where(i), c), j), at[c] = i;
+#pragma unroll 4
+    for (i += GPURED__LANES; i < end; i += GPURED__LANES) {
+      const int where = r.where(i);
+#pragma unroll
+      for (int c = 0; c < EACH; ++c)
+        keep_best(prepared<K_ARG>(r.template value<T>(j, where, c), j), i, &v[c], &at[c]);
+    }
+#pragma unroll
+    for (int c = 0; c < EACH; ++c) {
+      node[c].v = v[c], node[c].i = at[c];
+      for (int h = GPURED__LANES / 2; h > 0; h /= 2)
+        node[c] = combined<K_ARG>(node[c], from_below(mask, node[c], h));
+    }
+  }
+};
+template <int A, int EACH>
+struct channel_unit<A, K_LSE, EACH> {
+  typedef typename acc<A>::T T;
+  template <class R>
+  GPURED__DEV void nodes(const job &j, const R &r, int i, int end, unsigned mask,
+                         pair_node<T> (&node)[EACH]) {
+    T m[EACH], s[EACH];
+    channel_reduce<K_MAX>(
+        j, r, i, end, mask, [](T x, int) { return x; }, m);
+    channel_reduce<K_ADD>(
+        j, r, i, end, mask, [&](T x, int c) { return exponential(sub(x, m[c])); }, s);
+#pragma unroll
+    for (int c = 0; c < EACH; ++c) node[c].m = m[c], node[c].s = is_finite(m[c]) ? s[c] : 1;
+  }
+};
+template <int A, int EACH>
+struct channel_unit<A, K_MOMENTS, EACH> {
+  typedef typename acc<A>::T T;
+  template <class R>
+  GPURED__DEV void nodes(const job &j, const R &r, int i, int end, unsigned mask,
+                         moments_node<T> (&node)[EACH]) {
+    const int n = min(end - i, (int)GPURED__WIDE_BLOCK);
+    T mean[EACH], m2[EACH];
+    channel_reduce<K_ADD>(
+        j, r, i, end, mask, [](T x, int) { return x; }, mean);
+#pragma unroll
+    for (int c = 0; c < EACH; ++c) mean[c] = quotient(mean[c], (T)n);
+    channel_reduce<K_SQUARE>(
+        j, r, i, end, mask, [&](T x, int c) { return sub(x, mean[c]); }, m2);
+#pragma unroll
+    for (int c = 0; c < EACH; ++c) node[c].n = n, node[c].mean = mean[c], node[c].m2 = m2[c];
+  }
+};
+
+/* The tiles of a block of threads' sequences, from an element of those on. Runs that lie alike and in
+ * front of the input's end arrive by bulk copies, where there are any and runs are long. */
+template <bool TURNS>
+struct channel_tiles {
+  const job &j;
+  const channels &c;
+  char *memory;
+  channel_place next;  /* that of the tile to be asked for, */
+  int64_t left;        /* elements from there on, */
+  int run, to;         /* bytes of a run, and in which place of the memory it will be */
+  int bulks, parities; /* bits of a place: is its tile copied in bulk; its barrier's parity */
+
+  __device__ __forceinline__ channel_tiles(const job &job_, const channels &channels_, char *space,
+                                           const char *in, int64_t from, int64_t elements,
+                                           int bytes)
+      : j(job_),
+        c(channels_),
+        memory(space),
+        left(elements),
+        run(bytes),
+        to(0),
+        bulks(0),
+        parities(0) {
+    const int64_t runs = gpured__quotient(from, c.piece);
+    next.run = in + runs * c.row_bytes;
+    next.in = (int)(from - runs * c.piece);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+      barrier_init(shared_address(space), 1);
+      barrier_init(shared_address(space) + 8, 1);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+#endif
+  }
+  __device__ __forceinline__ char *tile(int at) const {
+    return memory + 16 + at * c.rows * c.vectors * 16; /* behind the barriers */
+  }
+  /* Each vector for itself. */
+  __device__ __forceinline__ void load_vectors(int rows) const {
+    char *stage = tile(to);
+    for (int i = (int)threadIdx.x; i < rows * c.vectors; i += (int)blockDim.x) {
+      const int r = (int)__umulhi((unsigned)i, c.vectors_recip);
+      const char *row = next.run + r * c.row_bytes;
+      const char *vector = border_before(row) + 16 * (i - r * c.vectors);
+      if (vector < row + run) copy_before(stage + 16 * i, vector, j.end);
+    }
+  }
+  __device__ __forceinline__ void load_runs(int rows) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    const char *line = border_before(next.run);
+    const int bytes = ((int)(next.run - line) + run + 15) / 16 * 16;
+    bulks &= ~(1 << to);
+    if (!TURNS && c.bulk && j.end - (line + (rows - 1) * c.row_bytes) >= bytes) {
+      const uint32_t stage = shared_address(tile(to)), bar = shared_address(memory) + 8 * to;
+      bulks |= 1 << to;
+      if (threadIdx.x >= 32) return;
+      if (threadIdx.x == 0) barrier_expect(bar, (uint32_t)(rows * bytes));
+      __syncwarp();
+      for (int r = (int)threadIdx.x; r < rows; r += 32)
+        copy_bulk(stage + r * c.vectors * 16, line + r * c.row_bytes, (uint32_t)bytes, bar);
+      return;
+    }
+#endif
+    load_vectors(rows);
+  }
+  /* Asks for the next tile, if there is one. */
+  __device__ __forceinline__ void load() {
+    const int rows = c.tile / c.piece;
+    if (left > 0) {
+      const int last = next.in + (int)min((int64_t)c.tile, left) - 1;
+      load_runs((int)__umulhi((unsigned)last, c.piece_recip) + 1);
+    }
+    copies_commit();
+    left -= c.tile;
+    next.run += rows * c.row_bytes;
+    next.in += c.tile - rows * c.piece;
+    if (next.in >= c.piece) next.in -= c.piece, next.run += c.row_bytes;
+    to ^= c.stages > 1;
+  }
+  /* Waits for one, which is the newest or the one before. */
+  __device__ __forceinline__ void wait(int at) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (bulks >> at & 1) {
+      barrier_wait(shared_address(memory) + 8 * at, parities >> at & 1);
+      parities ^= 1 << at;
+      return;
+    }
+#endif
+    if (c.stages > 1)
+      copies_wait_but<1>();
+    else
+      copies_wait();
+    __syncthreads();
+  }
+};
+
+/* The nodes of a tile of `count` elements, the first of which is number `at`, two units at a time. */
+template <int A, int K, int EACH, class R, class N>
+GPURED__DEV void push_channels(const job &j, const R &r, int64_t at, int count, unsigned mask,
+                               int64_t *have, N (*stack)[EACH]) {
+  enum { UNIT = channels_unit(K) };
+  for (int i = 0; i < count; i += 2 * UNIT, ++*have) {
+    N two[EACH];
+#pragma unroll 1
+    for (int u = 0; u < 2 && i + u * UNIT < count; ++u) {
+      N node[EACH];
+      channel_unit<A, K, EACH>::nodes(j, r, i + u * UNIT, count, mask, node);
+#pragma unroll
+      for (int q = 0; q < EACH; ++q) {
+        move_index(&node[q], at);
+        two[q] = u ? combined<K>(two[q], node[q]) : node[q];
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < EACH; ++q) push<K>(&stack[0][q], EACH, *have, two[q]);
+  }
+}
+
+template <int A, int D, int K, bool TURNS>
+static __global__ void __launch_bounds__(CHANNELS_MOST / channels_each(K) * ANY_LANES)
+    reduce_channels(const __grid_constant__ job j, const __grid_constant__ channels c) {
+  typedef typename kind<A, K>::N N;
+  enum { LANES = kind<A, K>::LANES, SIZE = stored<D>::SIZE, EACH = channels_each(K) };
+  extern __shared__ __align__(128) char channel_memory[];
+  const int lane = (int)threadIdx.x % ANY_LANES, half = (int)threadIdx.x / ANY_LANES;
+  const unsigned mask = 0xffffu << (half % 2 * ANY_LANES);
+  const unsigned group = blockIdx.x % c.groups, rest = blockIdx.x / c.groups;
+  const unsigned segment = rest % (unsigned)j.segments, outer = rest / (unsigned)j.segments;
+  const int first_one = (int)group * c.many, count = min(c.many, c.width - first_one);
+  const int64_t s = (int64_t)outer * c.width + first_one;
+  const int64_t size = j.segment_units * channels_unit(K), from = segment * size;
+  const int64_t end = min(from + size, j.n);
+  channel_tiles<TURNS> tiles(j, c, channel_memory, j.in + start_of(j, s) * SIZE, from, end - from,
+                             c.run - (c.many - count) * c.apart);
+  channel_reader<D, EACH, TURNS> r(c, half * EACH, count);
+  channel_place here = tiles.next;
+  N stack[CHANNELS_LEVELS][EACH];
+  int64_t have = 0;
+  int turn = 0;
+  tiles.load();
+  for (int64_t at = from; at < end; at += c.tile) {
+    const channel_place after = tiles.next;
+    if (c.stages > 1) tiles.load();
+    tiles.wait(turn);
+    r.look_at(tiles.tile(turn), here);
+    push_channels<A, K, EACH>(j, r, at, (int)min((int64_t)c.tile, end - at), mask, &have, stack);
+    __syncthreads();
+    here = after;
+    if (c.stages > 1)
+      turn ^= 1;
+    else
+      tiles.load();
+  }
+#pragma unroll 1 /* results are many instructions */
+  for (int q = 0; q < EACH; ++q) {
+    const int64_t sequence = s + half * EACH + q;
+    if (half * EACH + q >= count) break;
+    const N node = closed<K>(&stack[0][q], EACH, have);
+    if (j.segments == 1)
+      finish_half<K>(j, sequence, node, lane, mask);
+    else if (lane < LANES)
+      ((N *)j.partial)[(sequence * j.segments + segment) * LANES + lane] = node;
   }
 }
 
@@ -8068,7 +8483,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_resident(sizeof(type
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
 /* What tables of kernels are asked for. */
-enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ };
+enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ, ROUTE_CHANNELS };
 enum {
   READ_EACH,
   READ_SOME,
@@ -8404,6 +8819,7 @@ struct reduction {
   rows r;
   cols c;
   item_cells s;
+  channels h;
 };
 
 static int kind_of(int kernel) {
@@ -8815,13 +9231,22 @@ static int better_ragged(const reduction *r, int size, int64_t blocks) {
   return (uintptr_t)r->j.in % 128 || (32 / size >> log2_up(blocks)) * bytes % 128;
 }
 
+/* Do the pieces of sequences of several axes begin and end at 16 bytes? */
+static int pieces_are_whole(const reduction *r, int size) {
+  const int last = r->j.line_count - 1;
+  int i;
+  if (!aligned(r, 16, -1) || r->j.line[last].n * size % 16) return 0;
+  for (i = 0; i < last; ++i)
+    if (r->j.line[i].stride[GPURED__IN] * size % 16) return 0;
+  return 1;
+}
+
 /* A sequence of several axes lies in pieces of its innermost one. Can tiles be filled with them?
  * several: with those of several sequences. */
 static int has_pieces(reduction *r, int size, int several) {
   const int last = r->j.line_count - 1;
   const int64_t bytes = r->j.line[last].n * size;
   rows *w = &r->r;
-  int i;
   if (r->j.line[last].stride[GPURED__IN] != 1 || bytes < 16) return 0;
   if (last > 2 || (several && r->j.kept_count > 2)) return 0;
   if (last == 2 && r->j.line[1].n <= TILE_BYTES) w->outer_recip = recip_of(r->j.line[1].n);
@@ -8833,9 +9258,7 @@ static int has_pieces(reduction *r, int size, int several) {
     w->piece_width = (int)(bytes + 30) / 16;
     w->piece_width_recip = recip_of(w->piece_width);
   }
-  w->whole = aligned(r, 16, -1) && bytes % 16 == 0;
-  for (i = 0; i < last; ++i)
-    w->whole = w->whole && r->j.line[i].stride[GPURED__IN] * size % 16 == 0;
+  w->whole = pieces_are_whole(r, size);
   return 1;
 }
 
@@ -9353,6 +9776,102 @@ static int choose_cols(const machine *m, reduction *r) {
   return 1;
 }
 
+/* Are pieces of so many bytes, which lie side by side, faster so? Not those of whole vectors, nor
+ * what computes much over runs that begin anywhere. */
+static int suits_channels(const reduction *r, int64_t bytes, int size) {
+  if (bytes >= CHANNELS_WHOLE && pieces_are_whole(r, size)) return 0;
+  return r->kind <= K_ARG || bytes < CHANNELS_LOOSE ||
+         r->j.line[0].stride[GPURED__IN] * size % 16 == 0;
+}
+
+/* Sequences of two axes, of which the inner one and a kept one lie together in memory: short pieces
+ * side by side, or rows of few sequences that are no whole vectors. */
+static int find_channels(reduction *r, int size) {
+  channels *c = &r->h;
+  const int last = r->j.kept_count - 1;
+  const gpured__axis outer = r->j.line[0], inner = r->j.line[1];
+  const int64_t n = inner.n, stride = inner.stride[GPURED__IN];
+  const int most = size == 1 ? CHANNELS_BYTE_PIECE : CHANNELS_PIECE;
+  int i;
+  if (r->j.line_count != 2 || n < 2 || n * size > most || outer.stride[GPURED__IN] < 0) return 0;
+  for (i = 0; i <= last; ++i) {
+    const gpured__axis kept = r->j.kept[i];
+    const int64_t beside = kept.stride[GPURED__IN];
+    const int pieces = stride == 1 && beside == n;
+    const int rows = beside == 1 && stride == kept.n && kept.n * size % 16;
+    if (kept.n < CHANNELS_LEAST || kept.n > INT32_MAX / 2) continue;
+    if (pieces ? !suits_channels(r, n * size, size) : !rows || kept.n > CHANNELS_MOST) continue;
+    r->j.kept[i] = r->j.kept[last];
+    r->j.kept[last] = kept;
+    c->width = (int)kept.n;
+    c->piece = (int)n;
+    c->step = (int)stride * size;
+    c->apart = (int)beside * size;
+    c->row_bytes = outer.stride[GPURED__IN] * size;
+    return 1;
+  }
+  return 0;
+}
+
+/* The longest tile of sequences that are `many` side by side that has room in `most` bytes, but at
+ * least a unit. Returns its bytes. */
+static int set_channel_tile(channels *c, int many, int unit, int size, int most) {
+  int bytes, next = unit;
+  c->many = many;
+  c->run = (c->piece - 1) * c->step + (many - 1) * c->apart + size;
+  c->vectors = (c->run + 30) / 16;
+  do {
+    c->tile = next;
+    c->rows = (c->tile + c->piece - 2) / c->piece + 1;
+    bytes = c->rows * c->vectors * 16;
+    next = c->tile * 2;
+  } while (next <= GPURED__WIDE_BLOCK &&
+           ((next + c->piece - 2) / c->piece + 1) * c->vectors * 16 <= most);
+  return bytes;
+}
+
+/* Short pieces, which other kernels read with many instructions each. */
+static int choose_channels(const machine *m, reduction *r) {
+  const int size = (int)gpured__dtype_size(r->j.in_dtype);
+  const int unit = channels_unit(r->kind), each = channels_each(r->kind);
+  const int64_t units = gpured__ceil_div(r->j.n, unit);
+  channels *c = &r->h;
+  int64_t groups, outers, wanted;
+  const int all = m->shared - 1024 < CHANNELS_SHARED ? m->shared - 1024 : CHANNELS_SHARED;
+  const int room = unit > GPURED__BLOCK ? all : CHANNELS_TILE;
+  int most = CHANNELS_MOST, bytes;
+  memset(c, 0, sizeof *c);
+  if (!find_channels(r, size)) return 0;
+  c->turns = c->row_bytes % 16 != 0;
+  if (!gpured__channel_kernel(r->acc, r->dtype, r->kind, c->turns)) return 0;
+  do {
+    groups = gpured__ceil_div(c->width, most);
+    bytes = set_channel_tile(c, (int)gpured__ceil_div(c->width, groups), unit, size, room);
+    most /= 2;
+  } while (bytes > room && most >= 2 * each);
+  if (bytes > all) return 0;
+  c->stages = unit == GPURED__BLOCK && 2 * bytes <= all ? 2 : 1; /* wide ones need threads */
+  r->shared = (size_t)(c->stages * bytes + 16);                  /* and barriers */
+  c->bulk = m->major >= 9 && c->run >= CHANNELS_BULK;
+  c->groups = (unsigned)groups;
+  c->piece_recip = recip_of(c->piece);
+  c->vectors_recip = recip_of(c->vectors);
+  outers = r->j.outputs / c->width;
+  wanted = gpured__ceil_div((int64_t)m->processors * CHANNELS_BLOCKS, outers * groups);
+  if (wanted > FINISH_MOST) wanted = FINISH_MOST;
+  r->j.segment_units = 1;
+  while (r->j.segment_units * wanted < units) r->j.segment_units *= 2;
+  r->j.segments = gpured__ceil_div(units, r->j.segment_units);
+  r->blocks = outers * groups * r->j.segments;
+  if (r->blocks > INT32_MAX) {
+    r->j.segments = 1;
+    return 0;
+  }
+  r->threads = (int)gpured__ceil_div(c->many, 2 * each) * 32;
+  r->route = ROUTE_CHANNELS;
+  return 1;
+}
+
 /* Means and norms of integers are sums in f64; where no such sum can reach 2^53 none is rounded,
  * and sums of integers have the same bits. The plan as one of those, or as it is. */
 static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact) {
@@ -9380,6 +9899,8 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
+  else if (choose_channels(m, r))
+    ;
   else if (r->kind > K_ARG && p->n <= COLS_FEW &&
            !(p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1)) {
     if (!choose_cols(m, r)) choose_alone(m, r);
@@ -9423,11 +9944,14 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
   r->j.partial = memory;
   if (r->route == ROUTE_EMPTY) return run_empty(m, p, r);
   arguments[0] = &r->j;
-  arguments[1] = r->how < READ_COLS     ? (void *)&r->r
-                 : r->how >= READ_ITEMS ? (void *)&r->s
-                                        : (void *)&r->c;
-  kernel = r->route != ROUTE_READ ? gpured__any_kernel(r->acc, r->kind, r->route)
-                                  : reading_kernel(r, r->how);
+  arguments[1] = r->route == ROUTE_CHANNELS ? (void *)&r->h
+                 : r->how < READ_COLS       ? (void *)&r->r
+                 : r->how >= READ_ITEMS     ? (void *)&r->s
+                                            : (void *)&r->c;
+  kernel = r->route == ROUTE_CHANNELS
+               ? gpured__channel_kernel(r->acc, r->dtype, r->kind, r->h.turns)
+           : r->route == ROUTE_READ ? reading_kernel(r, r->how)
+                                    : gpured__any_kernel(r->acc, r->kind, r->route);
   st = launch_in_clusters(
       m, r->route == ROUTE_READ && r->how == READ_COLS ? 1 << r->c.cluster_log2 : 1, kernel,
       r->blocks, r->threads, r->shared, arguments);
@@ -13323,15 +13847,6 @@ static constexpr __host__ __device__ int tensor_blocks(int tile, int kind) {
 #endif
 
 #ifdef GPURED__WGMMA
-GPURED__DEV uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
-
-GPURED__DEV void barrier_init(uint32_t bar, uint32_t count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
-}
-GPURED__DEV void barrier_expect(uint32_t bar, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes)
-               : "memory");
-}
 /* Where another block of the cluster has what this one has at an address, and an arrival there. */
 GPURED__DEV uint32_t address_in(uint32_t address, uint32_t rank) {
   uint32_t there;
@@ -13340,20 +13855,6 @@ GPURED__DEV uint32_t address_in(uint32_t address, uint32_t rank) {
 }
 GPURED__DEV void barrier_arrive(uint32_t there) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
-}
-GPURED__DEV bool barrier_try(uint32_t bar, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, p; }"
-      : "=r"(done)
-      : "r"(bar), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-GPURED__DEV void barrier_wait(uint32_t bar, uint32_t parity) {
-  while (!barrier_try(bar, parity)) {
-  }
 }
 /* One lane of a warp: unlike a comparison with a number, this tells the compiler that it is one. */
 GPURED__DEV bool elected() {
@@ -16754,6 +17255,40 @@ static const void *truth_kernel(int how, int k) {
                          : cols_kernel<GPURED__U64, D, K_MAX>(how);
 }
 
+/* Of two axes, in short pieces. */
+template <int A, int D, int K>
+static const void *channel_kernel_of(int turns) {
+  return turns ? (const void *)reduce_channels<A, D, K, true>
+               : (const void *)reduce_channels<A, D, K, false>;
+}
+template <int A, int D>
+static const void *channel_kernel(int k, int turns) {
+  switch (k) {
+    case K_ADD:
+      return channel_kernel_of<A, D, K_ADD>(turns);
+    case K_SQUARE:
+      return channel_kernel_of<A, D, K_SQUARE>(turns);
+    case K_MUL:
+      return channel_kernel_of<A, D, K_MUL>(turns);
+    case K_MAX:
+      return channel_kernel_of<A, D, K_MAX>(turns);
+    case K_ARG:
+      return channel_kernel_of<A, D, K_ARG>(turns);
+  }
+  return NULL;
+}
+template <int A, int D>
+static const void *float_channel_kernel(int k, int turns) {
+  if (k == K_LSE) return channel_kernel_of<A, D, K_LSE>(turns);
+  if (k == K_MOMENTS) return channel_kernel_of<A, D, K_MOMENTS>(turns);
+  return channel_kernel<A, D>(k, turns);
+}
+template <int D>
+static const void *truth_channel_kernel(int k, int turns) {
+  if (k == K_ADD) return channel_kernel_of<GPURED__U64, D, K_ADD>(turns);
+  return k == K_MAX ? channel_kernel_of<GPURED__U64, D, K_MAX>(turns) : NULL;
+}
+
 /* ---- Scan ---- */
 
 template <int A>
@@ -17292,6 +17827,40 @@ GPURED__TABLE void gpured__use_loose_tile(const machine *m, int tile, int dtype,
   if (tile == TILE_LOOSE_LOW) return use_loose<loose_engine<1, 2, 2, 64, 4>, 2>(m, l);
   if (tile == TILE_LOOSE) return use_loose<loose_engine<2, 2, 2, 64, 3>, 2>(m, l);
   use_loose<loose_engine<4, 2, 2, 32, 4>, 4>(m, l);
+}
+#endif
+
+#if GPURED__HAS(13)
+GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, int turns) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return float_channel_kernel<GPURED__F32, GPURED_F32>(kind, turns);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return float_channel_kernel<GPURED__F32, GPURED_F16>(kind, turns);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return float_channel_kernel<GPURED__F32, GPURED_BF16>(kind, turns);
+    case GPURED__F64 * 16 + GPURED_F32:
+      return float_channel_kernel<GPURED__F64, GPURED_F32>(kind, turns);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return float_channel_kernel<GPURED__F64, GPURED_F64>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_F32:
+      return truth_channel_kernel<GPURED_F32>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_F64:
+      return truth_channel_kernel<GPURED_F64>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_F16:
+      return truth_channel_kernel<GPURED_F16>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_I8:
+      return channel_kernel<GPURED__U64, GPURED_I8>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_U8:
+      return channel_kernel<GPURED__U64, GPURED_U8>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_I32:
+      return channel_kernel<GPURED__U64, GPURED_I32>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_U32:
+      return channel_kernel<GPURED__U64, GPURED_U32>(kind, turns);
+    case GPURED__U64 * 16 + GPURED_I64:
+      return channel_kernel<GPURED__U64, GPURED_I64>(kind, turns);
+  }
+  return NULL;
 }
 #endif
 

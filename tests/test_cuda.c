@@ -751,6 +751,36 @@ static void test_device_several_axes(gpured_backend backend) {
       }
 }
 
+/* Channels: short pieces side by side, and rows of few columns that are no whole vectors, each again
+ * and again along an outer axis, of few and of many, whole and at the end of the input. */
+static void test_device_channels(gpured_backend backend) {
+  static const struct {
+    int64_t shape[4];
+    uint32_t axes;
+  } cases[] = {
+      {{40, 4, 1, 2}, 9},     {{300, 5, 1, 3}, 9},   {{9, 16, 1, 7}, 9},    {{64, 33, 1, 4}, 9},
+      {{700, 20, 1, 9}, 9},   {{5, 40, 7, 7}, 13},   {{31, 17, 7, 7}, 13},  {{128, 16, 4, 4}, 13},
+      {{57, 18, 3, 6}, 13},   {{400, 7, 5, 5}, 13},  {{6, 9, 13, 13}, 13},  {{3, 100, 1, 31}, 9},
+      {{21, 12, 11, 11}, 13}, {{2, 6, 21, 23}, 13},  {{9, 4, 1, 511}, 9},   {{7, 5, 1, 1023}, 9},
+      {{3, 60, 8, 15}, 10},   {{4, 300, 6, 7}, 10},  {{2, 1000, 5, 3}, 10}, {{2, 77, 40, 9}, 10},
+      {{300, 3, 7, 7}, 5},    {{50, 6, 14, 14}, 5},  {{1000, 2, 5, 5}, 5},  {{7, 9, 33, 13}, 5},
+      {{3000, 1, 3, 15}, 5},  {{20, 4, 100, 11}, 5}, {{2048, 4, 1, 25}, 9}, {{4097, 8, 1, 17}, 9},
+      {{513, 16, 1, 2}, 9},   {{1, 4, 9000, 6}, 10}};
+  static const int ops[] = {GPURED_SUM,   GPURED_MAX,    GPURED_ARGMIN, GPURED_COUNT_NONZERO,
+                            GPURED_PROD,  GPURED_VAR,    GPURED_ANY,    GPURED_LOGSUMEXP,
+                            GPURED_NORM2, GPURED_ARGMAX, GPURED_NORM1};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  size_t i, k, d;
+  (void)backend;
+  for (i = 0; i < COUNT(cases); ++i)
+    for (k = 0; k < COUNT(ops); ++k)
+      for (d = 0; d < COUNT(all_dtypes); ++d) {
+        const size_t t = i + k * 5 + d;
+        reduce_shape_there(kinds[(i + k) % 3], t % 5 ? LAYOUT_C : LAYOUT_PAD, ops[k], all_dtypes[d],
+                           4, cases[i].shape, cases[i].axes, (int)(t % 3 % 2 * ((i + k) % 17)));
+      }
+}
+
 /* Scans of few rows: their kernel's dtypes, aligned and not, in place, either way. */
 static void test_device_scan_few_rows(gpured_backend backend) {
   static const int64_t rows[] = {2, 3, 4, 5, 7, 8, 9}, columns[] = {64, 1000, 1001, 333, 35};
@@ -1702,6 +1732,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
+                                {"device_channels", test_device_channels, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
                                 {"device_scan_short", test_device_scan_short, T_CUDA},
                                 {"device_standing", test_standing, T_CUDA},
