@@ -553,9 +553,11 @@ GPURED_API gpured_status gpured_gemm_reduce_ex(const gpured_gemm *gemm,
                                                const gpured_options *options);
 
 /** The workspace that gpured_reduce() with the same arguments needs, in bytes. *bytes is 0 after an
- * error; the errors are those of the call, and GPURED_ERR_ARG for bytes NULL. Data pointers and
- * options->workspace are not looked at. Memory of that size, aligned to 64 bytes, makes the call
- * free of allocation.
+ * error; the errors are those of the call, and GPURED_ERR_ARG for bytes NULL. options->workspace is
+ * not looked at; data pointers may be NULL. Memory of that size, aligned to 64 bytes, makes the call
+ * free of allocation, wherever its data lie. A query that is told where does better for products on
+ * a GPU: it asks for room to copy operands of f16, bf16 and bytes that begin beside a multiple of 16
+ * bytes, without which they are multiplied many times slower.
  * @code
  * float x[6] = {0, 1, 2, 3, 4, 5}, y[6] = {1, 1, 1, 1, 1, 1}, d[2];
  * gpured_tensor a = gpured_matrix(x, GPURED_F32, 2, 3), b = gpured_matrix(y, GPURED_F32, 3, 2);
@@ -1296,7 +1298,7 @@ GPURED__FUNC int gpured__same_memory(const gpured_tensor *a, const gpured_tensor
 /*
  * Everything that can be wrong with a call is found here, before any output is touched: pointers
  * and enumerations, shapes, sizes, combinations, aliasing, backend, in this order for each tensor.
- * `query` is set for workspace queries, where data does not exist yet.
+ * `query` is set for workspace queries, where data need not exist yet.
  */
 struct gpured__backend;
 struct gpured__plan;

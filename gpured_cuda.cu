@@ -5691,8 +5691,8 @@ struct channel_unit<A, K_MOMENTS, EACH> {
   }
 };
 
-/* The tiles of a block of threads' sequences, from an element of those on. Runs that lie alike and in
- * front of the input's end arrive by bulk copies, where there are any and runs are long. */
+/* The tiles of a block of threads' sequences, from an element of those on. Runs that lie alike and
+ * in front of the input's end arrive by bulk copies, where there are any and runs are long. */
 template <bool TURNS>
 struct channel_tiles {
   const job &j;
@@ -5788,7 +5788,8 @@ struct channel_tiles {
   }
 };
 
-/* The nodes of a tile of `count` elements, the first of which is number `at`, two units at a time. */
+/* The nodes of a tile of `count` elements, the first of which is number `at`: of two units at a
+ * time. */
 template <int A, int K, int EACH, class R, class N>
 GPURED__DEV void push_channels(const job &j, const R &r, int64_t at, int count, unsigned mask,
                                int64_t *have, N (*stack)[EACH]) {
@@ -9779,7 +9780,7 @@ static int choose_cols(const machine *m, reduction *r) {
 /* Are pieces of so many bytes, which lie side by side, faster so? Not those of whole vectors, nor
  * what computes much over runs that begin anywhere. */
 static int suits_channels(const reduction *r, int64_t bytes, int size) {
-  if (bytes >= CHANNELS_WHOLE && pieces_are_whole(r, size)) return 0;
+  if (pieces_are_whole(r, size) && (r->kind > K_ARG || bytes >= CHANNELS_WHOLE)) return 0;
   return r->kind <= K_ARG || bytes < CHANNELS_LOOSE ||
          r->j.line[0].stride[GPURED__IN] * size % 16 == 0;
 }
@@ -11937,10 +11938,20 @@ static __global__ void __launch_bounds__(THREADS)
   }
 }
 
+/* Threads that shall be on a multiprocessor at once. The compiler warns of more than it has. */
+static constexpr __host__ __device__ int pack_threads() {
+#if defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100))
+  return 2048;
+#else
+  return 1024;
+#endif
+}
+
 /* Elements of type D as f32, whose engines are the fast ones. Eight blocks of threads to a
  * multiprocessor: distances are added up, since computed ones take the registers of three. */
 template <int D, int THREADS>
-static __global__ void __launch_bounds__(THREADS, 8)
+static __global__ void __launch_bounds__(THREADS, pack_threads() / THREADS)
     pack_across(const __grid_constant__ packed_lines b) {
   typedef typename stored<D>::S S;
   enum { WAY = PACK_LINES + 1, NEXT = THREADS / PACK_LINES, SHARE = PACK_STEPS / NEXT };
@@ -15033,12 +15044,12 @@ static double pack_operand(gpured__gemm_plan *p, int which, tensor_source *o) {
   return 16 * (double)o->all_rows * (double)o->pitch;
 }
 
-/* The launch with wgmma on copies of the operands that need one. Queries know strides alone: what
- * only begins in the wrong place is copied where a workspace of the caller's is larger than asked
- * for. */
+/* The launch with wgmma on copies of the operands that need one, for their strides or because they
+ * begin beside a border of 16 bytes. A query may not know where they do, so that a workspace of the
+ * caller's need have no room for the latter. */
 static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
                               const gpured__call *call, tensor_launch *t) {
-  const int given = call->device != GPURED_CPU && call->o.workspace;
+  const int given = !call->query && call->device != GPURED_CPU && call->o.workspace;
   gpured__gemm_plan packed = *p;
   tensor_packing k;
   double bytes[2] = {0, 0}, total;
@@ -15046,7 +15057,7 @@ static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
   memset(&k, 0, sizeof k);
   for (int i = 0; i < 2; ++i) {
     const gpured_tensor *x = i ? &p->right : &p->left;
-    const int displaced = !call->query && (uintptr_t)x->data % 16;
+    const int displaced = (uintptr_t)x->data % 16 != 0;
     if (!(i ? tensor_right(p, t, NULL) : tensor_left(p, t, NULL))) packs |= 1 << i;
     unforeseen |= displaced && !(packs >> i & 1);
     if (displaced) packs |= 1 << i;
@@ -15067,7 +15078,7 @@ static int tensor_plan_packed(const machine *m, const gpured__gemm_plan *p,
 }
 
 /* Does this call run on tensor cores? Then t says how. A query gets what is enough for all ways,
- * since addresses, which are not known then, decide between them. */
+ * since addresses decide between them, which need not be those of the call. */
 static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpured__call *call,
                          tensor_launch *t) {
   size_t bytes = 0;
@@ -15076,9 +15087,14 @@ static int choose_tensor(const machine *m, const gpured__gemm_plan *p, const gpu
   if (!p->needs_product || p->rows == 0 || p->columns == 0 || p->depth == 0 || p->batches == 0)
     return 0;
   if (m->major < 8) return 0;
-  if (has_wgmma(m) && (tensor_plan(m, p, call->query, 1, t) || tensor_plan_packed(m, p, call, t))) {
-    if (!call->query) return 1;
-    bytes = t->workspace;
+  if (has_wgmma(m)) {
+    const int plain = tensor_plan(m, p, call->query, 1, t);
+    if (plain) bytes = t->workspace;
+    if (plain && !call->query) return 1;
+    if (tensor_plan_packed(m, p, call, t)) {
+      if (!call->query) return 1;
+      if (bytes < t->workspace) bytes = t->workspace;
+    }
   }
   if (!tensor_plan(m, p, call->query, 0, t)) return 0;
   if (bytes > t->workspace) t->workspace = bytes;
@@ -15217,8 +15233,8 @@ static gpured_status run_tensor(const machine *m, const gpured__gemm_plan *p, te
  * result takes it, the product with its partials, and the combination of those by section 10. The
  * same walk, without launching, adds up the workspace, so that a query cannot disagree with a call.
  */
-/* Which operands are copied: also those of whose place a query does not know that they are to be,
- * those that a query knows of, those without whose copies there is no way. */
+/* Which operands are copied: also those that only begin in the wrong place, which a query need not
+ * know; those whose strides say so; those without whose copies there is no way. */
 enum { EVERY_COPY, FORESEEN_COPIES, NEEDED_COPIES };
 
 struct gemm_run {
@@ -16071,9 +16087,9 @@ static gpured_status widen_operand(gemm_run *run, gpured__gemm_plan *ready, int 
   return reduce_view(run, GPURED_SUM, -1, &from, 0, &to);
 }
 
-/* Can tensor cores multiply these bytes? Then both lie along k in `ready`. Queries know strides
- * alone, so that a workspace of the caller's may have no room for what only begins in the wrong
- * place. */
+/* Can tensor cores multiply these bytes? Then both lie along k in `ready`. A query may not know
+ * where data lie, so that a workspace of the caller's may have no room for what only begins in the
+ * wrong place. */
 static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int *bytes) {
   const gpured__gemm_plan *p = run->p;
   const int is_signed = p->left.dtype == GPURED_I8;
@@ -16085,7 +16101,8 @@ static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int 
   if (!is_signed && p->left.dtype != GPURED_U8) return GPURED_OK;
   for (i = 0; i < 2; ++i) {
     gpured_tensor t = i ? p->right : p->left;
-    const int displaced = !run->call->query && (uintptr_t)t.data % 16;
+    const int knows = !run->call->query || run->copies == EVERY_COPY;
+    const int displaced = knows && (uintptr_t)t.data % 16;
     t.data = NULL;
     packs[i] = !has_deep_vectors(p, &t, i ? GPURED__RIGHT : GPURED__LEFT);
     if (displaced && !packs[i] && run->copies != EVERY_COPY) return GPURED_OK;
@@ -17088,7 +17105,12 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
   if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
   st = measure_gemm(&m, p, call, FORESEEN_COPIES, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
-  if (st == GPURED_OK && bytes && call->device != GPURED_CPU) *bytes = run.total + run.reducing;
+  if (st == GPURED_OK && bytes && call->device != GPURED_CPU) {
+    *bytes = run.total + run.reducing;
+    if (measure_gemm(&m, p, call, EVERY_COPY, &run) == GPURED_OK &&
+        *bytes < run.total + run.reducing)
+      *bytes = run.total + run.reducing;
+  }
   return leave(&m, st);
 }
 

@@ -610,6 +610,69 @@ static void test_tensor_device(gpured_backend backend) {
       free_tensor_data(&d);
     }
 }
+
+/* One result of the device's operands, `shift` elements behind a border, with the workspace that a
+ * query asks for. */
+static void displaced_call(const box *a, const box *b, box *out, int op, int axis, size_t shift) {
+  const size_t size = gpured_dtype_size(a->t.dtype);
+  gpured_options o = gpured_default_options();
+  gpured_gemm g = gpured_default_gemm();
+  gpured_tensor left, right;
+  gpured_result result;
+  void *memory[3], *space;
+  size_t bytes = 0;
+  left = sent(a, &memory[0], shift * size);
+  right = sent(b, &memory[1], (shift * 5 + 3) % 8 * size * (shift != 0));
+  memset(&result, 0, sizeof result);
+  result.op = (gpured_op)op;
+  result.out = sent(out, &memory[2], 0);
+  g.a = &left;
+  g.b = &right;
+  g.axis = axis;
+  g.count = 1;
+  g.results = &result;
+  CHECK(gpured_gemm_reduce_ex_workspace(&g, &o, &bytes) == GPURED_OK, "query");
+  RUN(cudaMalloc(&space, bytes + 16));
+  o.workspace = space;
+  o.workspace_bytes = bytes;
+  CHECK(gpured_gemm_reduce_ex(&g, &o) == GPURED_OK, "displaced by %d", (int)shift);
+  RUN(cudaMemcpy(out->memory, memory[2], out->bytes, cudaMemcpyDeviceToHost));
+  RUN(cudaFree(space));
+  for (bytes = 0; bytes < 3; ++bytes) RUN(cudaFree(memory[bytes]));
+}
+
+/* Operands that begin beside a border of 16 bytes have the bits of those that begin at one, also
+ * where the depth is cut and where an operand is copied for its strides; either operand along the
+ * depth or across. */
+static void test_tensor_displaced(gpured_backend backend) {
+  static const int64_t shapes[][4] = {{1, 520, 264, 200}, {1, 1000, 144, 72},  {1, 64, 64, 8192},
+                                      {1, 80, 400, 16},   {1, 2504, 640, 128}, {3, 256, 200, 136},
+                                      {5, 64, 64, 64},    {1, 131, 264, 203}};
+  static const int dtypes[] = {GPURED_BF16, GPURED_F16, GPURED_I8, GPURED_U8};
+  static const int ops[] = {GPURED_MAX, GPURED_ARGMIN, GPURED_LOGSUMEXP, GPURED_SUMSQ};
+  int i, k, d;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (k = 0; k < 8; ++k)
+      for (d = 0; d < COUNT(dtypes); ++d) {
+        const int64_t *s = shapes[i], sa[3] = {s[0], s[1], s[3]}, sb[3] = {s[0], s[3], s[2]};
+        const int axis = k / 4, bytes = d > 1, op = ops[(i + k + d) % (bytes ? 2 : 4)];
+        const int64_t so[2] = {s[0], axis ? s[1] : s[2]};
+        const int kept = is_arg(op) ? GPURED_I64 : bytes ? GPURED_I32 : GPURED_F32;
+        box a = box_filled(dtypes[d], 3, sa, k & 1 ? LAYOUT_F : LAYOUT_C, OR_UNIFORM, (uint64_t)i);
+        box b = box_filled(dtypes[d], 3, sb, k & 2 ? LAYOUT_F : LAYOUT_C, OR_UNIFORM, (uint64_t)k);
+        box want = box_output(kept, 2, so, LAYOUT_C, 0), got = box_output(kept, 2, so, LAYOUT_C, 0);
+        displaced_call(&a, &b, &want, op, axis, 0);
+        displaced_call(&a, &b, &got, op, axis, (size_t)(1 + (i + k) % 7));
+        expect_same(&got, &want.t,
+                    text("%lldx%lldx%lldx%lld, layouts %d, dtype %d, displaced", (long long)s[0],
+                         (long long)s[1], (long long)s[2], (long long)s[3], k, dtypes[d]));
+        box_free(&a);
+        box_free(&b);
+        box_free(&want);
+        box_free(&got);
+      }
+}
 #endif
 
 const test_case tensor_tests[] = {{"tensor_shapes", test_tensor_shapes, 0},
@@ -621,5 +684,6 @@ const test_case tensor_tests[] = {{"tensor_shapes", test_tensor_shapes, 0},
                                   {"tensor_deep", test_tensor_deep, 0},
 #ifdef TEST_CUDA
                                   {"tensor_device", test_tensor_device, T_CUDA},
+                                  {"tensor_displaced", test_tensor_displaced, T_CUDA},
 #endif
                                   {NULL, NULL, 0}};
