@@ -9794,14 +9794,16 @@ static int find_channels(reduction *r, int size) {
   const int64_t n = inner.n, stride = inner.stride[GPURED__IN];
   const int most = size == 1 ? CHANNELS_BYTE_PIECE : CHANNELS_PIECE;
   int i;
-  if (r->j.line_count != 2 || n < 2 || n * size > most || outer.stride[GPURED__IN] < 0) return 0;
+  if (r->j.line_count != 2 || n < 2 || n > most / size || outer.stride[GPURED__IN] < 0) return 0;
   for (i = 0; i <= last; ++i) {
     const gpured__axis kept = r->j.kept[i];
     const int64_t beside = kept.stride[GPURED__IN];
     const int pieces = stride == 1 && beside == n;
-    const int rows = beside == 1 && stride == kept.n && kept.n * size % 16;
+    const int few = kept.n <= CHANNELS_MOST && stride == kept.n;
     if (kept.n < CHANNELS_LEAST || kept.n > INT32_MAX / 2) continue;
-    if (pieces ? !suits_channels(r, n * size, size) : !rows || kept.n > CHANNELS_MOST) continue;
+    if (pieces ? !suits_channels(r, n * size, size)
+               : beside != 1 || !few || kept.n * size % 16 == 0)
+      continue;
     r->j.kept[i] = r->j.kept[last];
     r->j.kept[last] = kept;
     c->width = (int)kept.n;
@@ -9836,10 +9838,10 @@ static int choose_channels(const machine *m, reduction *r) {
   const int size = (int)gpured__dtype_size(r->j.in_dtype);
   const int unit = channels_unit(r->kind), each = channels_each(r->kind);
   const int64_t units = gpured__ceil_div(r->j.n, unit);
-  channels *c = &r->h;
-  int64_t groups, outers, wanted;
   const int all = m->shared - 1024 < CHANNELS_SHARED ? m->shared - 1024 : CHANNELS_SHARED;
   const int room = unit > GPURED__BLOCK ? all : CHANNELS_TILE;
+  channels *c = &r->h;
+  int64_t groups, outers, wanted;
   int most = CHANNELS_MOST, bytes;
   memset(c, 0, sizeof *c);
   if (!find_channels(r, size)) return 0;
@@ -9887,6 +9889,14 @@ static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact
   return exact;
 }
 
+/* A kernel that reads rows or columns as they lie. */
+static int choose_reader(const machine *m, reduction *r) {
+  const int is_row = r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] == 1;
+  if (r->kind > K_ARG && r->j.n <= COLS_FEW && !is_row) return choose_cols(m, r);
+  if (r->j.n == 1) return choose_cols(m, r) || choose_rows(m, r);
+  return choose_rows(m, r) || choose_cols(m, r);
+}
+
 static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   gpured__plan exact;
   const gpured__plan *p = exact_sums(given, &exact);
@@ -9900,13 +9910,7 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
-  else if (choose_channels(m, r))
-    ;
-  else if (r->kind > K_ARG && p->n <= COLS_FEW &&
-           !(p->line_count == 1 && p->line[0].stride[GPURED__IN] == 1)) {
-    if (!choose_cols(m, r)) choose_alone(m, r);
-  } else if (p->n == 1 ? !choose_cols(m, r) && !choose_rows(m, r)
-                       : !choose_rows(m, r) && !choose_cols(m, r))
+  else if (!choose_channels(m, r) && !choose_reader(m, r))
     p->n <= ALONE_MOST ? choose_alone(m, r) : choose_any(m, r);
   set_workspace(r);
 }
@@ -16101,8 +16105,7 @@ static gpured_status prepare_bytes(gemm_run *run, gpured__gemm_plan *ready, int 
   if (!is_signed && p->left.dtype != GPURED_U8) return GPURED_OK;
   for (i = 0; i < 2; ++i) {
     gpured_tensor t = i ? p->right : p->left;
-    const int knows = !run->call->query || run->copies == EVERY_COPY;
-    const int displaced = knows && (uintptr_t)t.data % 16;
+    const int displaced = (uintptr_t)t.data % 16 != 0;
     t.data = NULL;
     packs[i] = !has_deep_vectors(p, &t, i ? GPURED__RIGHT : GPURED__LEFT);
     if (displaced && !packs[i] && run->copies != EVERY_COPY) return GPURED_OK;
@@ -17090,6 +17093,26 @@ static gpured_status gemm_where_it_lies(const machine *m, const gpured__gemm_pla
   return st == GPURED_OK ? gemm_on_device(m, p, call) : st;
 }
 
+/* Enough for operands that begin at borders of 16 bytes, for those that do not, which may go another
+ * way, and, if the query is told of such, for their copies. */
+static gpured_status query_gemm(const machine *m, const gpured__gemm_plan *p,
+                                const gpured__call *call, size_t *bytes) {
+  void *const places[] = {NULL, (void *)gpured__dtype_size(p->left.dtype)};
+  gpured__gemm_plan placed = *p;
+  gpured_status st;
+  size_t most = 0;
+  gemm_run run;
+  for (int i = 0; i < 3; ++i) {
+    placed.left.data = i == 2 ? p->left.data : places[i];
+    placed.right.data = i == 2 ? p->right.data : places[i];
+    st = measure_gemm(m, &placed, call, i == 2 ? EVERY_COPY : FORESEEN_COPIES, &run);
+    if (st != GPURED_OK) return st;
+    if (most < run.total + run.reducing) most = run.total + run.reducing;
+  }
+  *bytes = most;
+  return GPURED_OK;
+}
+
 static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, size_t *bytes) {
   machine m;
   gemm_run run;
@@ -17103,14 +17126,9 @@ static gpured_status gemm(const gpured__gemm_plan *p, const gpured__call *call, 
     return leave(&m, GPURED_OK);
   }
   if (!bytes && call->device != GPURED_CPU) return leave(&m, gemm_where_it_lies(&m, p, call));
+  if (bytes && call->device != GPURED_CPU) return leave(&m, query_gemm(&m, p, call, bytes));
   st = measure_gemm(&m, p, call, FORESEEN_COPIES, &run);
   if (st == GPURED_OK && !bytes) st = gemm_where_it_lies(&m, p, call);
-  if (st == GPURED_OK && bytes && call->device != GPURED_CPU) {
-    *bytes = run.total + run.reducing;
-    if (measure_gemm(&m, p, call, EVERY_COPY, &run) == GPURED_OK &&
-        *bytes < run.total + run.reducing)
-      *bytes = run.total + run.reducing;
-  }
   return leave(&m, st);
 }
 

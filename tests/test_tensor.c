@@ -612,12 +612,13 @@ static void test_tensor_device(gpured_backend backend) {
 }
 
 /* One result of the device's operands, `shift` elements behind a border, with the workspace that a
- * query asks for. */
-static void displaced_call(const box *a, const box *b, box *out, int op, int axis, size_t shift) {
+ * query asks for, which is told where they are or not. */
+static void displaced_call(const box *a, const box *b, box *out, int op, int axis, size_t shift,
+                           int told) {
   const size_t size = gpured_dtype_size(a->t.dtype);
   gpured_options o = gpured_default_options();
   gpured_gemm g = gpured_default_gemm();
-  gpured_tensor left, right;
+  gpured_tensor left, right, query, other;
   gpured_result result;
   void *memory[3], *space;
   size_t bytes = 0;
@@ -626,13 +627,18 @@ static void displaced_call(const box *a, const box *b, box *out, int op, int axi
   memset(&result, 0, sizeof result);
   result.op = (gpured_op)op;
   result.out = sent(out, &memory[2], 0);
-  g.a = &left;
-  g.b = &right;
+  query = left;
+  other = right;
+  if (!told) query.data = other.data = NULL;
+  g.a = &query;
+  g.b = &other;
   g.axis = axis;
   g.count = 1;
   g.results = &result;
   CHECK(gpured_gemm_reduce_ex_workspace(&g, &o, &bytes) == GPURED_OK, "query");
   RUN(cudaMalloc(&space, bytes + 16));
+  g.a = &left;
+  g.b = &right;
   o.workspace = space;
   o.workspace_bytes = bytes;
   CHECK(gpured_gemm_reduce_ex(&g, &o) == GPURED_OK, "displaced by %d", (int)shift);
@@ -662,8 +668,12 @@ static void test_tensor_displaced(gpured_backend backend) {
         box a = box_filled(dtypes[d], 3, sa, k & 1 ? LAYOUT_F : LAYOUT_C, OR_UNIFORM, (uint64_t)i);
         box b = box_filled(dtypes[d], 3, sb, k & 2 ? LAYOUT_F : LAYOUT_C, OR_UNIFORM, (uint64_t)k);
         box want = box_output(kept, 2, so, LAYOUT_C, 0), got = box_output(kept, 2, so, LAYOUT_C, 0);
-        displaced_call(&a, &b, &want, op, axis, 0);
-        displaced_call(&a, &b, &got, op, axis, (size_t)(1 + (i + k) % 7));
+        displaced_call(&a, &b, &want, op, axis, 0, 0);
+        if (bytes) { /* whichever way they go */
+          displaced_call(&a, &b, &got, op, axis, (size_t)(1 + (i + k) % 7), 0);
+          expect_same(&got, &want.t, text("bytes by %d, layouts %d, not told", i, k));
+        }
+        displaced_call(&a, &b, &got, op, axis, (size_t)(1 + (i + k) % 7), 1);
         expect_same(&got, &want.t,
                     text("%lldx%lldx%lldx%lld, layouts %d, dtype %d, displaced", (long long)s[0],
                          (long long)s[1], (long long)s[2], (long long)s[3], k, dtypes[d]));
