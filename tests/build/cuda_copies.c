@@ -3,6 +3,9 @@
  * launches are looked at. With it tests/build/cuda_copies.sh runs the host's part of gpured_cuda.cu
  * where there is no GPU: statuses, what is copied to where, memory given back. Whatever a caller of
  * the runtime does wrong ends the program with a line that says so.
+ *
+ * With HOPPER defined it is a GPU of that generation, and what lies beyond PRETENDED is memory of its
+ * that nobody has: tensors may be as large as they like (cuda_queries.c).
  */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -10,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 4096, KERNELS = 4096, STATIC_SHARED = 48 * 1024, MOST_SHARED = 160 * 1024 };
+enum { BLOCKS = 4096, KERNELS = 4096, STATIC_SHARED = 48 * 1024 };
+#ifdef HOPPER
+enum { MAJOR = 9, PROCESSORS = 132, MOST_SHARED = 227 * 1024 };
+#else
+enum { MAJOR = 8, PROCESSORS = 108, MOST_SHARED = 160 * 1024 };
+#endif
+static const uintptr_t PRETENDED = (uintptr_t)1 << 56;
 
 typedef struct block {
   char *start;
@@ -41,6 +50,8 @@ static int on_device(const void *p, size_t bytes) {
   const char *at = (const char *)p;
   return (b && !b->pinned) || (at >= symbols && at + bytes <= symbols + sizeof symbols);
 }
+
+static int is_pretended(const void *p) { return MAJOR == 9 && (uintptr_t)p >= PRETENDED; }
 
 static cudaError_t take(void **p, size_t bytes, int pinned) {
   if (count == BLOCKS) wrong("too many blocks at a time");
@@ -130,8 +141,8 @@ cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaE
 cudaError_t cudaGetDeviceCount(int *devices) { return *devices = 1, cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int device) {
   (void)device;
-  *value = which == cudaDevAttrMultiProcessorCount            ? 108
-           : which == cudaDevAttrComputeCapabilityMajor       ? 8
+  *value = which == cudaDevAttrMultiProcessorCount            ? PROCESSORS
+           : which == cudaDevAttrComputeCapabilityMajor       ? MAJOR
            : which == cudaDevAttrMaxSharedMemoryPerBlockOptin ? MOST_SHARED
                                                               : 0;
   return cudaSuccess;
@@ -141,16 +152,25 @@ cudaError_t cudaGetSymbolAddress(void **p, const void *symbol) {
   (void)symbol;
   return *p = symbols, cudaSuccess;
 }
+/* For whatever arguments: every map of a tensor that does not begin at 16 bytes is refused. */
+static int encode(void *map, int type, unsigned axes, void *address) {
+  (void)map, (void)type, (void)axes;
+  return (uintptr_t)address % 16 ? 1 : 0;
+}
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **p, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *result) {
-  (void)symbol, (void)p, (void)version, (void)flags, (void)result;
-  return cudaErrorNotSupported;
+  (void)symbol, (void)version, (void)flags;
+  if (MAJOR < 9) return cudaErrorNotSupported;
+  *result = cudaDriverEntryPointSuccess;
+  *p = (void *)(uintptr_t)encode;
+  return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p) {
   const block *b = holds(p, 1);
   memset(a, 0, sizeof *a);
   a->type = !b ? cudaMemoryTypeUnregistered : b->pinned ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+  if (is_pretended(p)) a->type = cudaMemoryTypeDevice;
   return cudaSuccess;
 }
 
@@ -193,6 +213,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 }
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream) {
   (void)stream;
+  if (is_pretended(p)) return cudaSuccess;
   if (!on_device(p, bytes)) wrong("a memset beyond the device's memory");
   memset(p, value, bytes);
   return cudaSuccess;
@@ -236,6 +257,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) { return (void)event, cudaSu
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *kernel) {
   (void)kernel;
   memset(a, 0, sizeof *a);
+  a->maxThreadsPerBlock = MAJOR == 9 ? 1024 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute which, int value) {

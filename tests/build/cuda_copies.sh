@@ -49,4 +49,14 @@ for call in reduce scan gemm_reduce_ex; do
     -lm -lpthread -lstdc++ -o "$scratch/fuzz_$call"
   check "$call: random cases" "$scratch/fuzz_$call" "${RUNS:-3000}" "${SEED:-1}" around
 done
+
+# Calls with the memory that their queries ask for, on a GPU of which nobody has the memory.
+mkdir "$scratch/hopper"
+check 'cuda_copies.c: another GPU' $CC -std=c11 -Wall -Wextra -Werror $flags -DHOPPER \
+  -isystem "$include" -c tests/build/cuda_copies.c -o "$scratch/hopper/runtime.o"
+check 'cuda_queries.c' $CC -std=c11 -Wall -Wextra -Werror $flags -c tests/build/cuda_queries.c \
+  -o "$scratch/hopper/queries.o"
+check 'cuda_queries' $CC $flags $OMPFLAG "$scratch"/hopper/*.o "$scratch/library.o" "$object" \
+  -lm -lpthread -lstdc++ -o "$scratch/queries"
+check 'queries and calls' "$scratch/queries" "${RUNS:-3000}0" "${SEED:-1}"
 finish
