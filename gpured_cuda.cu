@@ -5494,7 +5494,7 @@ enum {
   CHANNELS_PIECE = 2048,    /* in pieces of so many bytes at most; */
   CHANNELS_BYTE_PIECE = 32, /* longer ones of bytes are taken word by word elsewhere, */
   CHANNELS_WHOLE = 32,      /* and those of whole vectors 16 bytes at a time */
-  CHANNELS_LOOSE = 64,
+  CHANNELS_LOOSE = 64, /* where runs begin anywhere, logsumexp and variance of longer ones, too */
   CHANNELS_TILE = 20 << 10,   /* bytes of a tile, */
   CHANNELS_SHARED = 90 << 10, /* and of all; a tile of a wide unit, too */
   CHANNELS_BULK = 256,        /* bytes of a run that is copied in bulk */
