@@ -17093,8 +17093,8 @@ static gpured_status gemm_where_it_lies(const machine *m, const gpured__gemm_pla
   return st == GPURED_OK ? gemm_on_device(m, p, call) : st;
 }
 
-/* Enough for operands that begin at borders of 16 bytes, for those that do not, which may go another
- * way, and, if the query is told of such, for their copies. */
+/* Enough for operands that begin at borders of 16 bytes, for those that do not, which may go
+ * another way, and, if the query is told of such, for their copies. */
 static gpured_status query_gemm(const machine *m, const gpured__gemm_plan *p,
                                 const gpured__call *call, size_t *bytes) {
   void *const places[] = {NULL, (void *)gpured__dtype_size(p->left.dtype)};
