@@ -86,6 +86,7 @@ GPURED__TABLE const void *gpured__once_kernel(int acc, int kind, int dtype);
 GPURED__TABLE const void *gpured__beside_kernel(int acc, int kind, int64_t n, int unit);
 GPURED__TABLE const void *gpured__few_kernel(int acc, int kind, int dtype, int loose);
 GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int kind, int dtype, int vectors);
+GPURED__TABLE const void *gpured__row_scan_kernel(int kind, int dtype, int chunks);
 GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind);
 GPURED__TABLE const void *gpured__hmma_kernel(int kind);
 GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how);
@@ -528,6 +529,29 @@ GPURED__DEV void store_any(char *p, int dtype, uint64_t x) {
     default:
       *(uint64_t *)p = x;
   }
+}
+
+/* N values, an even number, as elements. The GPU halves floats in pairs and makes 0x7fff of a NaN,
+ * and of nothing else; NaNs are few, so they are looked for in all of them at once. */
+template <int D, int N, class T>
+GPURED__DEV void pack_values(const T *x, typename stored<D>::S *raw) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4 && stored<D>::SIZE == 2) {
+    uint32_t word[N / 2], nan = 0;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      if (D == GPURED_F16)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word[i]) : "f"(x[2 * i + 1]), "f"(x[2 * i]));
+      else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word[i]) : "f"(x[2 * i + 1]), "f"(x[2 * i]));
+      nan |= (word[i] + 0x00010001u) & ~word[i];
+    }
+    memcpy(raw, word, sizeof word);
+    if ((nan & 0x80008000u) == 0) return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < N; ++i) store_any((char *)&raw[i], D, x[i]);
 }
 
 /* Two bits for each dtype: without comparisons, for each result that is stored. */
@@ -5513,6 +5537,8 @@ struct channels {
   int64_t row_bytes;      /* from one run of a sequence to its next */
   int vectors, rows;      /* of a run's place in shared memory; runs that a tile may touch */
   int tile, stages;       /* elements of a tile, and tiles that have room */
+  int64_t tile_bytes;     /* from the run in which a tile begins to that of the next one, */
+  int tile_in;            /* which begins so many elements further behind its beginning */
   int bulk;               /* runs are long enough for copies of their own */
   int turns;              /* runs do not all begin alike behind a border of 16 bytes */
   unsigned groups, piece_recip, vectors_recip;
@@ -5759,15 +5785,14 @@ struct channel_tiles {
   }
   /* Asks for the next tile, if there is one. */
   __device__ __forceinline__ void load() {
-    const int rows = c.tile / c.piece;
     if (left > 0) {
       const int last = next.in + (int)min((int64_t)c.tile, left) - 1;
       load_runs((int)__umulhi((unsigned)last, c.piece_recip) + 1);
     }
     copies_commit();
     left -= c.tile;
-    next.run += rows * c.row_bytes;
-    next.in += c.tile - rows * c.piece;
+    next.run += c.tile_bytes;
+    next.in += c.tile_in;
     if (next.in >= c.piece) next.in -= c.piece, next.run += c.row_bytes;
     to ^= c.stages > 1;
   }
@@ -7238,10 +7263,8 @@ GPURED__DEV void stream_results(const line_scan &a, char *at, int c, unsigned ha
   const bool exclusive = EXCLUSIVE && (!TURNED || a.exclusive);
   if (exclusive) stream_shift<GPURED__LANES>(y, turned);
 #pragma unroll
-  for (int i = 0; i < GPURED__LANES; ++i) {
-    flip_element<K>(&y[i], a.j);
-    store_any((char *)&raw[i], D, y[i]);
-  }
+  for (int i = 0; i < GPURED__LANES; ++i) flip_element<K>(&y[i], a.j);
+  pack_values<D, GPURED__LANES>(y, raw);
   if (exclusive && ((first + c * 512 + t * GPURED__LANES) & o.slot) == 0) raw[0] = o.nothing;
   if (TURNED && SIZE == 2 && !a.aligned_out)
     stream_turn_pairs((uint32_t *)raw, halves_out, word_before);
@@ -8202,13 +8225,13 @@ struct short_line {
       v[0] = before;
       before = last;
     }
+    __align__(16) S result[GPURED__LANES];
+    pack_values<D, GPURED__LANES>(v, result);
 #pragma unroll
     for (int i = 0; i < LIMIT; ++i) {
       if (i >= count) continue;
-      const uint64_t bits = packed_bits<SIZE>(a.j, v[i]);
-      if (!VECTORS) *(S *)(at + i * step) = (S)bits;
-      if (VECTORS) set_element<SIZE>(&raw[i / V], i % V, bits);
-      if (VECTORS && i % V == V - 1) ((uint4 *)at)[i / V] = raw[i / V];
+      if (!VECTORS) *(S *)(at + i * step) = result[i];
+      if (VECTORS && i % V == V - 1) ((uint4 *)at)[i / V] = ((const uint4 *)result)[i / V];
     }
     at += GPURED__LANES * step;
   }
@@ -8294,6 +8317,244 @@ static __global__ void __launch_bounds__(short_warps(sizeof(typename acc<A>::T))
     __syncwarp();
     to.store(a.aligned_out);
     __syncwarp();
+  }
+}
+
+/* ---- Lines of up to a chunk, a warp each ---- */
+/*
+ * Many lines of a few hundred or thousand floats, which need no other's values. A warp has one line
+ * at a time, all of it in registers, so that narrow elements are scanned once, and the next line is
+ * on its way while it computes. Warps take tickets of some lines, since processors are not equally
+ * fast; each has its own first one. A line lies in shared memory as in memory, in vectors from the
+ * border of 16 bytes in front of it on, and goes back from there: it may begin anywhere, and only
+ * at its two ends are there stores of single elements. What lies behind a line's end is scanned as
+ * well, since it changes nothing in front of it, and stays where it is.
+ *   Each number of words that a line lies behind a border has code of its own, in which words have
+ * other names; half a word costs a permutation. A warp's branches are cheap, and what they need is
+ * computed once for it, where the compiler sees that all threads go the same way: so a warp's
+ * number, and that of its line, come from one thread.
+ */
+enum { ROW_TICKETS = 2 }; /* for a warp, at least, before one is of several lines */
+
+/* A line has up to 8 chunks of 512 elements, 16 to a thread, and a kernel for each number of them;
+ * as many warps to a multiprocessor as there are registers for: what is spilled goes to memory. */
+__host__ __device__ constexpr int row_warps(int chunks, int size) {
+  return chunks == 1                ? 32
+         : chunks == 2              ? 24
+         : chunks == 3              ? 16
+         : chunks == 4 && size == 2 ? 16
+         : chunks <= 4              ? 12
+         : chunks <= 6 && size == 2 ? 12
+                                    : 8;
+}
+
+/* Where a line lies. */
+struct row_place {
+  char *border;
+  int before, end; /* bytes from there to its beginning and to its end */
+  template <int SIZE>
+  GPURED__DEV row_place of(const line_scan &a, int64_t line, int operand) {
+    const char *at = (operand == GPURED__IN ? a.j.in : a.j.out) +
+                     line * (a.j.kept_count ? a.j.kept[0].stride[operand] : 0) * SIZE;
+    row_place p;
+    p.border = (char *)border_before(at);
+    p.before = (int)(at - p.border);
+    p.end = p.before + (int)a.j.n * SIZE;
+    return p;
+  }
+};
+
+/* A warp's line. */
+template <int D, int C>
+struct scan_row {
+  typedef typename stored<D>::S S;
+  enum { SIZE = stored<D>::SIZE, WORDS = 4 * SIZE, CHUNK = 512 * SIZE, VECTORS = C * CHUNK / 16 };
+
+  GPURED__DEV void fetch(const line_scan &a, int64_t line, char *stage) {
+    const row_place p = row_place::of<SIZE>(a, line, GPURED__IN);
+    const int t = (int)(threadIdx.x % 32), own = spread_vector(t), left = (p.end + 15) / 16 - t;
+    if (a.j.end - p.border >= (p.end + 15) / 16 * 16) {
+      copy_every_32nd<VECTORS + 1>(stage, p.border + 16 * t, left,
+                                   [&](int i) { return (own ^ (i >> 3 & 4)) + i; });
+      return;
+    }
+#pragma unroll 1
+    for (int v = t; v * 16 < p.end; v += 32)
+      copy_before(stage + 16 * spread_vector(v), p.border + 16 * v, a.j.end);
+  }
+
+  /* The line after the first step of offset doubling, so that no value is only moved. SHIFT: words
+   * in front of it. */
+  template <int K, int SHIFT, class T>
+  GPURED__DEV void read_shifted(const line_scan &a, const char *stage, unsigned halves,
+                                T (&v)[C][GPURED__LANES]) {
+    const int t = (int)(threadIdx.x % 32);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      uint32_t word[WORDS + 4];
+      T x[GPURED__LANES];
+      stream_read_group<SIZE>(stage + c * CHUNK, (uint4 *)word);
+      *(uint4 *)(word + WORDS) = *(const uint4 *)(stage + c * CHUNK + of_group<SIZE>(t + 1, 0));
+#pragma unroll
+      for (int i = 0; i < WORDS; ++i)
+        word[i] =
+            SIZE == 2 ? __byte_perm(word[i + SHIFT], word[i + SHIFT + 1], halves) : word[i + SHIFT];
+#pragma unroll
+      for (int i = 0; i < GPURED__LANES; ++i) {
+        widen<D>(SIZE == 2 ? (S)(word[i / 2] >> i % 2 * 16) : (S)word[i % WORDS], &x[i]);
+        flip_element<K>(&x[i], a.j);
+        v[c][i] = i ? combined<K>(x[i - 1], x[i]) : x[i];
+      }
+    }
+  }
+  template <int K, class T>
+  GPURED__DEV void read(const line_scan &a, const char *stage, const row_place &p,
+                        T (&v)[C][GPURED__LANES]) {
+    const unsigned halves = p.before & 2 ? 0x5432u : 0x3210u;
+    if (p.before < 4)
+      read_shifted<K, 0>(a, stage, halves, v);
+    else if (p.before < 8)
+      read_shifted<K, 1>(a, stage, halves, v);
+    else if (p.before < 12)
+      read_shifted<K, 2>(a, stage, halves, v);
+    else
+      read_shifted<K, 3>(a, stage, halves, v);
+  }
+
+  /* Results to where they lie behind a border: a thread has the vectors between its group and the
+   * one before it, from whose last words its own follow. */
+  template <int SHIFT>
+  GPURED__DEV void write_shifted(char *stage, unsigned halves, const uint32_t (&word)[C][WORDS]) {
+    enum { BEFORE = SHIFT + (SIZE == 2) };
+    const int t = (int)(threadIdx.x % 32);
+    uint32_t last[4] = {0, 0, 0, 0}; /* of the chunk before */
+#pragma unroll
+    for (int c = 0; c <= C; ++c) {
+      uint32_t x[WORDS + 4], y[WORDS];
+#pragma unroll
+      for (int i = 0; i < BEFORE; ++i) {
+        const uint32_t left =
+            c < C ? __shfl_sync(0xffffffffu, word[c % C][WORDS - BEFORE + i], (t + 31) & 31) : 0;
+        x[i] = t ? left : last[i];
+        last[i] = left;
+      }
+#pragma unroll
+      for (int i = 0; i < WORDS; ++i) x[BEFORE + i] = c < C ? word[c % C][i] : 0;
+#pragma unroll
+      for (int i = 0; i < WORDS; ++i)
+        y[i] = SIZE == 2 ? __byte_perm(x[i], x[i + 1], halves)
+                         : __float_as_uint(canonical(__uint_as_float(x[i])));
+      if (c < C)
+        stream_write_group<SIZE>(stage + c * CHUNK, y);
+      else if (t == 0) /* what is left of the last thread's */
+        *(uint4 *)(stage + c * CHUNK) = make_uint4(y[0], y[1], y[2], y[3]);
+    }
+  }
+  GPURED__DEV void write(char *stage, const row_place &p, const uint32_t (&word)[C][WORDS]) {
+    const unsigned halves = p.before & 2 ? 0x5432u : 0x7654u;
+    if (p.before < 4)
+      write_shifted<0>(stage, halves, word);
+    else if (p.before < 8)
+      write_shifted<1>(stage, halves, word);
+    else if (p.before < 12)
+      write_shifted<2>(stage, halves, word);
+    else
+      write_shifted<3>(stage, halves, word);
+  }
+  /* Vectors, and the elements of the first and the last one if they are not all the line's. */
+  GPURED__DEV void store(const char *stage, const row_place &p) {
+    const int t = (int)(threadIdx.x % 32), first = p.before > 0, whole = p.end / 16;
+    const int own = spread_vector(t);
+#pragma unroll
+    for (int i = 0; i < VECTORS + 1; i += 32)
+      if (t + i >= first && t + i < whole)
+        __stcs((uint4 *)p.border + t + i,
+               *(const uint4 *)(stage + 16 * ((own ^ (i >> 3 & 4)) + i)));
+    const int at = (t < 16 ? p.before : whole * 16) + (t & 15) * SIZE;
+    if (at < (t < 16 ? first * 16 : p.end))
+      *(S *)(p.border + at) = *(const S *)(stage + 16 * spread_vector(at / 16) + at % 16);
+  }
+};
+
+/* A line that read() has begun becomes its results. */
+template <int A, int K, int C, class T>
+GPURED__DEV void scan_registers(const line_scan &a, T (&v)[C][GPURED__LANES]) {
+  const int t = (int)(threadIdx.x % 32), p = t & 15;
+  T h1[C], own, last = A == GPURED__U64 ? (T)a.empty_integer : (T)a.empty_real;
+  set_neutral<K>(&own);
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    doubling<K, T, 2>::scan(v[c]);
+    h1[c] = scan_across<K>(v[c][GPURED__LANES - 1], p);
+    const T total = from_thread(h1[c], p % 2 * GPURED__LANES + GPURED__LANES - 1, 32);
+    if (p / 2 == c) own = total;
+  }
+  const T h2 = scan_across<K>(own, p);
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const int half = 2 * c + t / GPURED__LANES;
+    const T above = from_thread(h2, (half + 15) % 16, GPURED__LANES), left = from_above(h1[c], 1);
+    T e;
+    set_neutral<K>(&e);
+    if (half) e = combined<K>(e, above);
+    if (p) e = combined<K>(e, left);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES; ++i) {
+      v[c][i] = combined<K>(e, v[c][i]);
+      flip_element<K>(&v[c][i], a.j);
+    }
+    if (!a.exclusive) continue;
+    const T before = from_thread(v[c][GPURED__LANES - 1], (t + 31) & 31, 32);
+#pragma unroll
+    for (int i = GPURED__LANES - 1; i > 0; --i) v[c][i] = v[c][i - 1];
+    v[c][0] = t ? before : last;
+    last = before;
+  }
+}
+
+template <int A, int K, int D, int C>
+static __global__ void __launch_bounds__(row_warps(C, stored<D>::SIZE) * 32, 1)
+    scan_rows(const line_scan a) {
+  typedef typename acc<A>::T T;
+  typedef scan_row<D, C> row;
+  extern __shared__ __align__(128) char space[];
+  const int warp = from_thread((int)threadIdx.x / 32, 0, 32);
+  const unsigned mine = blockDim.x / 32, warps = gridDim.x * mine, lines = (unsigned)a.lines;
+  const bool asks = threadIdx.x % 32 == 0;
+  char *const from = space + warp * 2 * a.tile_bytes, *const to = from + a.tile_bytes;
+  unsigned line = (blockIdx.x * mine + (unsigned)warp) * lines, left = lines;
+  unsigned ticket = a.state ? stream_ticket(a, asks) : 0;
+  clear_used(a, (int)threadIdx.x, (int)blockDim.x);
+  if (line < a.j.outputs) row::fetch(a, line, from);
+  while (line < a.j.outputs) {
+    unsigned next = line + 1;
+    T v[C][GPURED__LANES];
+    uint32_t word[C][row::WORDS];
+    copies_wait();
+    __syncwarp();
+    row::template read<K>(a, from, row_place::of<row::SIZE>(a, line, GPURED__IN), v);
+    __syncwarp();
+    if (--left == 0) {
+      next = (warps + ticket) * lines;
+      ticket = a.state ? stream_ticket(a, asks) : 0;
+      left = lines;
+    }
+    next = from_thread(next, 0, 32);
+    if (next < a.j.outputs) row::fetch(a, next, from);
+    scan_registers<A, K, C>(a, v);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      if (row::SIZE == sizeof(T))
+        memcpy(word[c], v[c], sizeof word[c]); /* write() looks for NaN */
+      else
+        pack_values<D, GPURED__LANES>(v[c], (typename row::S *)word[c]);
+    }
+    const row_place place = row_place::of<row::SIZE>(a, line, GPURED__OUT);
+    row::write(to, place, word);
+    __syncwarp();
+    row::store(to, place);
+    __syncwarp();
+    line = next;
   }
 }
 
@@ -8472,11 +8733,9 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_resident(sizeof(type
 #pragma unroll
   for (int i = 0; i < GPURED__LANES; ++i) v[i] = scanned<A, K>::leave(combined<K>(e, v[i]), a.j);
   if (a.exclusive) once_exclude<A>(a, number, place.chunk, v);
+  pack_values<D, GPURED__LANES>(v, (S *)raw);
 #pragma unroll
-  for (int i = 0; i < GPURED__LANES; ++i) {
-    set_element<SIZE>(&raw[i / V], i % V, packed_bits<SIZE>(a.j, v[i]));
-    if (i % V == V - 1) *part.vector(t % 32 * SIZE + i / V) = raw[i / V];
-  }
+  for (int i = 0; i < SIZE; ++i) *part.vector(t % 32 * SIZE + i) = raw[i];
   part.store(place.at<S>(a, a.j.out, GPURED__OUT, a.out_stride), a.out_stride, a.aligned_out);
 }
 
@@ -9830,6 +10089,8 @@ static int set_channel_tile(channels *c, int many, int unit, int size, int most)
     next = c->tile * 2;
   } while (next <= GPURED__WIDE_BLOCK &&
            ((next + c->piece - 2) / c->piece + 1) * c->vectors * 16 <= most);
+  c->tile_bytes = c->tile / c->piece * c->row_bytes;
+  c->tile_in = c->tile % c->piece;
   return bytes;
 }
 
@@ -10297,6 +10558,35 @@ static int choose_once(const machine *m, const gpured__plan *p, int kind, scan_l
   return 1;
 }
 
+/* Many lines of up to a chunk, longer ones than choose_short() has. Those that fill the tiles of a
+ * stream are faster as one. */
+static int choose_row_scan(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int size = (int)gpured__dtype_size(p->in_dtype), chunks = (int)gpured__ceil_div(p->n, 512);
+  int64_t warps = row_warps(chunks, size), all;
+  if (p->n <= SHORT_LINE / 2 || p->n > SCAN_CHUNK || p->outputs < m->processors * 2) return 0;
+  if (p->n <= SHORT_LINE && p->outputs > m->processors * 8) return 0;
+  if (p->acc != GPURED__F32 || p->in_dtype != p->out_dtype || p->kept_count > 1) return 0;
+  if (a->in_stride != 1 || a->out_stride != 1 || p->outputs > INT32_MAX) return 0;
+  if (a->flat_in && a->flat_out) return 0;
+  s->kernel = gpured__row_scan_kernel(kind, p->in_dtype, chunks);
+  if (!s->kernel) return 0;
+  a->tile_bytes = chunks * 512 * size + 128; /* and what lies in front of a line */
+  if (m->shared / (2 * a->tile_bytes) < 4) return 0;
+  if (size == 4 && chunks == 2) warps = 16; /* not 20, as measured on an H200 */
+  if (m->shared / (2 * a->tile_bytes) < warps) warps = m->shared / (2 * a->tile_bytes);
+  if (p->outputs < warps * m->processors) warps = gpured__ceil_div(p->outputs, m->processors);
+  all = warps * m->processors;
+  a->lines = (int)(SCAN_CHUNK / p->n);
+  while (a->lines > 1 && p->outputs < a->lines * all * ROW_TICKETS) a->lines /= 2;
+  a->tiles = gpured__ceil_div(p->outputs, a->lines);
+  s->threads = (int)warps * 32;
+  s->shared = (size_t)(warps * 2 * a->tile_bytes);
+  s->blocks = m->processors;
+  s->workspace = a->tiles > all ? 8 * STATE_HEAD : 0;
+  return 1;
+}
+
 static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s) {
   line_scan *a = &s->a;
   const int kind = kind_of(p->kernel);
@@ -10317,6 +10607,7 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   a->aligned_out = lies_aligned(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype, 16);
   a->flat_in = lies_flat(a, GPURED__IN, p->in, a->in_stride, p->in_dtype);
   a->flat_out = lies_flat(a, GPURED__OUT, p->out, a->out_stride, p->out_dtype);
+  if (choose_row_scan(m, p, kind, s)) return;
   a->same_in = a->in_stride == 1 && is_own_type(p->acc, kind, p->in_dtype);
   a->same_out = a->flat_out && !a->exclusive && is_own_type(p->acc, kind, p->out_dtype);
   if (!choose_stream(m, p, kind, s)) {
@@ -17414,6 +17705,32 @@ static const void *short_scan_kernel_of_integers(int k, int is_signed, int vecto
                                  : short_table<GPURED__U64, UNSIGNED>::kernel(k, vectors);
 }
 
+/* Of so many chunks of 512 floats. */
+template <int K, int D>
+static const void *row_scan_kernel_of(int chunks) {
+  switch (chunks) {
+#define GPURED__CASE(C) \
+  case C:               \
+    return (const void *)scan_rows<GPURED__F32, K, D, C>;
+    GPURED__CASE(1)
+    GPURED__CASE(2)
+    GPURED__CASE(3)
+    GPURED__CASE(4)
+    GPURED__CASE(5)
+    GPURED__CASE(6)
+    GPURED__CASE(7)
+    GPURED__CASE(8)
+#undef GPURED__CASE
+  }
+  return NULL;
+}
+template <int D>
+static const void *row_scan_kernel(int k, int chunks) {
+  if (k == K_MUL) return row_scan_kernel_of<K_MUL, D>(chunks);
+  if (k == K_MAX) return row_scan_kernel_of<K_MAX, D>(chunks);
+  return k == K_ADD ? row_scan_kernel_of<K_ADD, D>(chunks) : NULL;
+}
+
 /* Of both tensors' one dtype: floats and integers of 8 bytes, and of 4 too. */
 template <template <int, int> class TABLE>
 static const void *scan_of_dtype(int acc, int dtype, int k, int how) {
@@ -17867,6 +18184,12 @@ GPURED__TABLE void gpured__use_loose_tile(const machine *m, int tile, int dtype,
   if (tile == TILE_LOOSE_LOW) return use_loose<loose_engine<1, 2, 2, 64, 4>, 2>(m, l);
   if (tile == TILE_LOOSE) return use_loose<loose_engine<2, 2, 2, 64, 3>, 2>(m, l);
   use_loose<loose_engine<4, 2, 2, 32, 4>, 4>(m, l);
+}
+
+GPURED__TABLE const void *gpured__row_scan_kernel(int k, int dtype, int chunks) {
+  if (dtype == GPURED_F32) return row_scan_kernel<GPURED_F32>(k, chunks);
+  if (dtype == GPURED_F16) return row_scan_kernel<GPURED_F16>(k, chunks);
+  return dtype == GPURED_BF16 ? row_scan_kernel<GPURED_BF16>(k, chunks) : NULL;
 }
 #endif
 

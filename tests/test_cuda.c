@@ -293,8 +293,9 @@ static void scan_here(int op, const gpured_tensor *in, int axis, unsigned flags,
   CHECK(st == GPURED_OK, "a scan on the CPU: status %d", (int)st);
 }
 
-static void scan_data_there(int kind, int op, int dtype, int dims, const int64_t *shape, int axis,
-                            unsigned flags, int shift, int out_shift, int in_place) {
+static void scan_layout_there(int layout, int kind, int op, int dtype, int dims,
+                              const int64_t *shape, int axis, unsigned flags, int shift,
+                              int out_shift, int in_place) {
   box in, got, want;
   copy din, dout;
   gpured_options o = stream_options(NULL);
@@ -302,8 +303,8 @@ static void scan_data_there(int kind, int op, int dtype, int dims, const int64_t
   gpured_status st;
   size_t bytes = 0;
   const char *name;
-  in = box_filled(dtype, dims, shape, LAYOUT_C, kind, (uint64_t)(shape[0] + shape[dims - 1]));
-  got = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
+  in = box_filled(dtype, dims, shape, layout, kind, (uint64_t)(shape[0] + shape[dims - 1]));
+  got = box_output(usual_output(op, dtype), dims, shape, layout, 0);
   want = box_output(usual_output(op, dtype), dims, shape, LAYOUT_C, 0);
   name = text("scan %s of %s axis %d flags %u shift %d to %d in place %d on the device",
               op_name(op), describe(&in.t), axis, flags, shift, out_shift, in_place);
@@ -335,6 +336,12 @@ static void scan_data_there(int kind, int op, int dtype, int dims, const int64_t
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void scan_data_there(int kind, int op, int dtype, int dims, const int64_t *shape, int axis,
+                            unsigned flags, int shift, int out_shift, int in_place) {
+  scan_layout_there(LAYOUT_C, kind, op, dtype, dims, shape, axis, flags, shift, out_shift,
+                    in_place);
 }
 
 static void scan_shape_there(int op, int dtype, int dims, const int64_t *shape, int axis,
@@ -440,6 +447,34 @@ static void test_device_scan_ragged(gpured_backend backend) {
                    (i + 3 * j + k) % 2 ? (j + k) % 9 : 0, (i + j + k) % 9 / 2,
                    (i + j + k) % 3 == 0 && usual_output(op, dtypes[j]) == dtypes[j]);
       }
+}
+
+/* Lines that a warp has in its registers: of 1 to 8 chunks, filled or not, beginning anywhere, side
+ * by side or with padding between them; one for each warp, and so many that warps take tickets of
+ * one and of several. */
+static void test_device_scan_rows(gpured_backend backend) {
+  static const int64_t lengths[] = {257,  260,  300,  511,  512,  513,  777,  1000, 1001, 1023,
+                                    1024, 1025, 1500, 1537, 2047, 2049, 2600, 3001, 4095, 4096};
+  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_PROD, GPURED_MIN};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_BF16};
+  int i, j, k, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < 8; ++k, ++t) {
+        const int64_t shape[2] = {k == 7 ? 9000000 / lengths[i] : 300 + 97 * k, lengths[i]};
+        if (k == 7 && t % 4) continue;
+        scan_layout_there(t % 5 == 0 ? LAYOUT_PAD : LAYOUT_C, kinds[(i + k) % 3], ops[(t + i) % 4],
+                          dtypes[j], 2, shape, 1,
+                          t % 11 == 0 ? (unsigned)t % 4 : (unsigned)t / 2 % 2, k, (k + t) % 9,
+                          t % 7 == 0);
+      }
+  for (k = 0; k < 9; ++k) { /* short ones, of which there are too few for a thread each */
+    const int64_t shape[2] = {270 + 90 * k, 129 + 15 * k};
+    scan_data_there(kinds[k % 3], ops[k % 4], dtypes[k % 3], 2, shape, 1, (unsigned)k % 2, k % 5,
+                    k % 4, 0);
+  }
 }
 
 /* Axes in the middle, with few columns behind them and many items before: the kernel for such items
@@ -1729,6 +1764,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_scan_at_once", test_device_scan_at_once, T_CUDA},
+                                {"device_scan_rows", test_device_scan_rows, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
