@@ -80,6 +80,7 @@ GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__byte_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__real_kernel(int dtype, int how, int kind);
 GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, int turns);
+GPURED__TABLE const void *gpured__best_kernel(int acc, int dtype, int span);
 GPURED__TABLE const void *gpured__scan_kernel(int acc, int kind);
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int kind, int dtype, int turned);
 GPURED__TABLE const void *gpured__once_kernel(int acc, int kind, int dtype);
@@ -691,6 +692,11 @@ GPURED__DEV void keep_best(double y, int at, double *v, int *where) {
       " selp.f64 %0, %2, %0, p; selp.s32 %1, %3, %1, p; }"
       : "+d"(*v), "+r"(*where)
       : "d"(y), "r"(at));
+}
+GPURED__DEV void keep_best(int y, int at, int *v, int *where) {
+  const bool better = y > *v;
+  *v = better ? y : *v;
+  *where = better ? at : *where;
 }
 GPURED__DEV void keep_best(uint64_t y, int at, uint64_t *v, int *where) {
   const bool better = y > *v;
@@ -3419,6 +3425,122 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
     rows_of_tile<A, D, K, MODE, MODE == ROWS_RAGGED_EACH ? RAGGED : 0>(j, w, row, stage, t);
 }
 
+/* ---- The best element of a row ---- */
+/*
+ * Which element is the best depends on no order. So threads take a row's vectors as they lie,
+ * straight from memory, from the border of 16 bytes in front of it on: half a warp has a row, or a
+ * warp, or a block of threads a long one. What a vector holds beside the row is replaced by its
+ * neighbour in it, which is found at its own place: in front that place would be less than 0, and
+ * behind it an equal element comes too late.
+ */
+enum { BEST_THREADS = 256, BEST_AT_ONCE = 4, BEST_LONG = 64 << 10 };
+
+/* An element as it is compared: 32 bits of an integer by themselves. */
+template <int A, int D>
+struct best_value {
+  typedef typename acc<A>::T T;
+  GPURED__DEV T of(const job &j, typename stored<D>::S raw) {
+    T x;
+    widen<D>(raw, &x);
+    return prepared<K_ARG>(x, j);
+  }
+};
+struct best_word {
+  typedef int T;
+  GPURED__DEV int of(const job &j, uint32_t raw) {
+    return (int)(raw ^ (uint32_t)(j.flip >> 32) ^ 0x80000000u);
+  }
+};
+template <int A>
+struct best_value<A, GPURED_I32> : best_word {};
+template <int A>
+struct best_value<A, GPURED_U32> : best_word {};
+
+/* The best of a row so far, as one thread knows it. */
+template <int A, int D>
+struct best_of_row {
+  typedef best_value<A, D> value;
+  typedef typename value::T T;
+  enum { V = 16 / stored<D>::SIZE };
+  T v;
+  int at;
+
+  /* Elements from number `from` on; of the first vector `skip` are not the row's, of the last one
+   * `count` are. */
+  __device__ __forceinline__ void take(const job &j, const uint4 &q, int from, bool is_first,
+                                       int skip, int count) {
+    T x[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) x[k] = value::of(j, element_of<D>(q, k));
+    if (skip > 0)
+#pragma unroll
+      for (int k = V - 2; k >= 0; --k) x[k] = k < skip ? x[k + 1] : x[k];
+    if (count < V)
+#pragma unroll
+      for (int k = 1; k < V; ++k) x[k] = k >= count ? x[k - 1] : x[k];
+    if (is_first) v = x[0], at = from;
+#pragma unroll
+    for (int k = 0; k < V; ++k) keep_best(x[k], from + k, &v, &at);
+  }
+  /* Of N threads. */
+  template <int N>
+  __device__ __forceinline__ void meet() {
+    T m = v;
+#pragma unroll
+    for (int d = 1; d < N; d *= 2) m = greater_of(m, __shfl_xor_sync(0xffffffffu, m, d));
+    if (!equal(v, m) && !(is_nan(v) && is_nan(m))) at = INT32_MAX;
+#pragma unroll
+    for (int d = 1; d < N; d *= 2) at = min(at, __shfl_xor_sync(0xffffffffu, at, d));
+    v = m;
+  }
+};
+
+/* SPAN: threads of a row, which has at least one vector more. */
+template <int A, int D, int SPAN>
+static __global__ void __launch_bounds__(BEST_THREADS) reduce_best(const job j) {
+  typedef typename stored<D>::S S;
+  enum { SIZE = sizeof(S), V = 16 / SIZE, WARPS = SPAN > 32 ? SPAN / 32 : 1 };
+  __shared__ best_of_row<A, D> bests[WARPS];
+  const int t = (int)threadIdx.x % SPAN, group = (int)threadIdx.x / SPAN;
+  const int64_t number = (int64_t)blockIdx.x * (BEST_THREADS / SPAN) +
+                         (SPAN < 32 ? group : __shfl_sync(0xffffffffu, group, 0));
+  const int64_t row = min(number, j.outputs - 1);
+  const char *begin = j.in + start_of(j, row) * SIZE, *border = border_before(begin);
+  const int skip = (int)(begin - border) / SIZE, all = (int)j.n + skip;
+  const int vectors = (all + V - 1) / V, last = all - (vectors - 1) * V;
+  const int safe = j.end - border < (int64_t)vectors * 16 ? vectors - 1 : vectors;
+  best_of_row<A, D> best;
+  for (int i = t; i < safe; i += SPAN * BEST_AT_ONCE) {
+    uint4 q[BEST_AT_ONCE];
+#pragma unroll
+    for (int u = 0; u < BEST_AT_ONCE; ++u)
+      if (i + u * SPAN < safe) q[u] = *(const uint4 *)(border + (int64_t)(i + u * SPAN) * 16);
+#pragma unroll
+    for (int u = 0; u < BEST_AT_ONCE; ++u) {
+      const int k = i + u * SPAN;
+      if (k < safe)
+        best.take(j, q[u], k * V - skip, u == 0 && i == t, u == 0 && k == 0 ? skip : 0,
+                  k == vectors - 1 ? last : V);
+    }
+  }
+  if (safe < vectors && t == safe % SPAN) /* the input ends inside the last one */
+    for (int e = safe * V - skip; e < (int)j.n; ++e)
+      keep_best(best_value<A, D>::of(j, ((const S *)begin)[e]), e, &best.v, &best.at);
+  best.template meet<(SPAN < 32 ? SPAN : 32)>();
+  if (SPAN > 32) {
+    if (t % 32 == 0) bests[t / 32] = best;
+    __syncthreads();
+    if (t >= 32) return;
+    best = bests[t % WARPS];
+    best.template meet<WARPS>();
+  }
+  if (t > 0 || number > row) return;
+  arg_node<typename acc<A>::T> node;
+  node.v = 0;
+  node.i = best.at < 0 ? 0 : best.at;
+  store_result<K_ARG>(j, row, node);
+}
+
 /* ============================================================================================== */
 /* 7  Reduce: columns                                                                             */
 /* ============================================================================================== */
@@ -5909,8 +6031,8 @@ struct line_scan {
   int64_t strips; /* lines side by side: so many blocks of threads across (few rows: threads), */
   int64_t turns;  /* and so many along a line, if lines are long; */
   int width_log2; /* tiles are so wide; */
-  int lines;      /* of a block, if they are short (of scan_short, a warp); */
-  int unit; /* what a block has is one piece of memory: units of so many elements; 0: is not */
+  int lines; /* of a block, if they are short (of scan_short, a warp; of scan_rows, a ticket); */
+  int unit;  /* what a block has is one piece of memory: units of so many elements; 0: is not */
   unsigned unit_recip[2]; /* 2^32 / vectors of a unit that a gap follows, upwards: input, output */
   int chunks;             /* of a tile */
   int lines_log2;         /* short lines: in a chunk, 2^this; -1: long lines */
@@ -8338,7 +8460,7 @@ enum { ROW_TICKETS = 2 }; /* for a warp, at least, before one is of several line
 
 /* A line has up to 8 chunks of 512 elements, 16 to a thread, and a kernel for each number of them;
  * as many warps to a multiprocessor as there are registers for: what is spilled goes to memory. */
-__host__ __device__ constexpr int row_warps(int chunks, int size) {
+__host__ __device__ constexpr int line_warps(int chunks, int size) {
   return chunks == 1                ? 32
          : chunks == 2              ? 24
          : chunks == 3              ? 16
@@ -8513,7 +8635,7 @@ GPURED__DEV void scan_registers(const line_scan &a, T (&v)[C][GPURED__LANES]) {
 }
 
 template <int A, int K, int D, int C>
-static __global__ void __launch_bounds__(row_warps(C, stored<D>::SIZE) * 32, 1)
+static __global__ void __launch_bounds__(line_warps(C, stored<D>::SIZE) * 32, 1)
     scan_rows(const line_scan a) {
   typedef typename acc<A>::T T;
   typedef scan_row<D, C> row;
@@ -8743,7 +8865,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_resident(sizeof(type
 /* 9  The host: errors, devices, launches, memory                                                 */
 /* ============================================================================================== */
 /* What tables of kernels are asked for. */
-enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ, ROUTE_CHANNELS };
+enum { ROUTE_EMPTY, ROUTE_ALONE, ROUTE_ANY, ROUTE_READ, ROUTE_CHANNELS, ROUTE_BEST };
 enum {
   READ_EACH,
   READ_SOME,
@@ -10150,6 +10272,34 @@ static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact
   return exact;
 }
 
+/* Do rows of n elements, in blocks for each of which some threads wait, leave few of those idle?
+ * (Measured on an H200.) */
+static int fills_blocks(int64_t n, int size) {
+  const int64_t slots = (int64_t)GPURED__BLOCK << log2_up(gpured__ceil_div(n, GPURED__BLOCK));
+  if (n <= GPURED__BLOCK) return 1;
+  return size > 2 && n <= 8 * GPURED__BLOCK && n * 8 > slots * (slots <= 2 * GPURED__BLOCK ? 6 : 7);
+}
+
+/* Indices along rows, many ones or long ones, that do not fill the blocks of other kernels. */
+static int choose_best(const machine *m, reduction *r) {
+  const int size = (int)gpured__dtype_size(r->j.in_dtype);
+  const int64_t bytes = r->j.n * size;
+  const int few = r->j.outputs < (int64_t)m->processors * 16;
+  const int is_long = bytes > BEST_LONG || (few && bytes > (BEST_THREADS + 1) * 16);
+  const int span = is_long ? BEST_THREADS : bytes <= 1600 ? 16 : 32;
+  if (r->kind != K_ARG || r->j.line_count != 1 || r->j.line[0].stride[GPURED__IN] != 1) return 0;
+  if (fills_blocks(r->j.n, size) || r->j.n > (int64_t)1 << 30) return 0;
+  if (is_long ? r->j.outputs < (int64_t)m->processors * 2 : few) return 0;
+  if (!gpured__best_kernel(r->acc, r->dtype, span)) return 0;
+  r->how = span;
+  r->j.segments = 1;
+  r->blocks = gpured__ceil_div(r->j.outputs, BEST_THREADS / span);
+  if (r->blocks > INT32_MAX) return 0;
+  r->threads = BEST_THREADS;
+  r->route = ROUTE_BEST;
+  return 1;
+}
+
 /* A kernel that reads rows or columns as they lie. */
 static int choose_reader(const machine *m, reduction *r) {
   const int is_row = r->j.line_count == 1 && r->j.line[0].stride[GPURED__IN] == 1;
@@ -10171,7 +10321,7 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
   if (p->n == 0)
     r->route = ROUTE_EMPTY;
-  else if (!choose_channels(m, r) && !choose_reader(m, r))
+  else if (!choose_channels(m, r) && !choose_best(m, r) && !choose_reader(m, r))
     p->n <= ALONE_MOST ? choose_alone(m, r) : choose_any(m, r);
   set_workspace(r);
 }
@@ -10214,7 +10364,8 @@ static gpured_status run_reduction(const machine *m, const gpured__plan *p, redu
                  : r->how < READ_COLS       ? (void *)&r->r
                  : r->how >= READ_ITEMS     ? (void *)&r->s
                                             : (void *)&r->c;
-  kernel = r->route == ROUTE_CHANNELS
+  kernel = r->route == ROUTE_BEST ? gpured__best_kernel(r->acc, r->dtype, r->how)
+           : r->route == ROUTE_CHANNELS
                ? gpured__channel_kernel(r->acc, r->dtype, r->kind, r->h.turns)
            : r->route == ROUTE_READ ? reading_kernel(r, r->how)
                                     : gpured__any_kernel(r->acc, r->kind, r->route);
@@ -10563,7 +10714,7 @@ static int choose_once(const machine *m, const gpured__plan *p, int kind, scan_l
 static int choose_row_scan(const machine *m, const gpured__plan *p, int kind, scan_launch *s) {
   line_scan *a = &s->a;
   const int size = (int)gpured__dtype_size(p->in_dtype), chunks = (int)gpured__ceil_div(p->n, 512);
-  int64_t warps = row_warps(chunks, size), all;
+  int64_t warps = line_warps(chunks, size), all;
   if (p->n <= SHORT_LINE / 2 || p->n > SCAN_CHUNK || p->outputs < m->processors * 2) return 0;
   if (p->n <= SHORT_LINE && p->outputs > m->processors * 8) return 0;
   if (p->acc != GPURED__F32 || p->in_dtype != p->out_dtype || p->kept_count > 1) return 0;
@@ -10573,17 +10724,16 @@ static int choose_row_scan(const machine *m, const gpured__plan *p, int kind, sc
   if (!s->kernel) return 0;
   a->tile_bytes = chunks * 512 * size + 128; /* and what lies in front of a line */
   if (m->shared / (2 * a->tile_bytes) < 4) return 0;
-  if (size == 4 && chunks == 2) warps = 16; /* not 20, as measured on an H200 */
+  if (size == 4 && chunks == 2) warps = 16; /* not 24, as measured on an H200 */
   if (m->shared / (2 * a->tile_bytes) < warps) warps = m->shared / (2 * a->tile_bytes);
   if (p->outputs < warps * m->processors) warps = gpured__ceil_div(p->outputs, m->processors);
   all = warps * m->processors;
   a->lines = (int)(SCAN_CHUNK / p->n);
   while (a->lines > 1 && p->outputs < a->lines * all * ROW_TICKETS) a->lines /= 2;
-  a->tiles = gpured__ceil_div(p->outputs, a->lines);
   s->threads = (int)warps * 32;
   s->shared = (size_t)(warps * 2 * a->tile_bytes);
   s->blocks = m->processors;
-  s->workspace = a->tiles > all ? 8 * STATE_HEAD : 0;
+  s->workspace = p->outputs > a->lines * all ? 8 * STATE_HEAD : 0;
   return 1;
 }
 
@@ -17620,6 +17770,12 @@ static const void *truth_channel_kernel(int k, int turns) {
   return k == K_MAX ? channel_kernel_of<GPURED__U64, D, K_MAX>(turns) : NULL;
 }
 
+template <int A, int D>
+static const void *best_kernel(int span) {
+  if (span == BEST_THREADS) return (const void *)reduce_best<A, D, BEST_THREADS>;
+  return span == 32 ? (const void *)reduce_best<A, D, 32> : (const void *)reduce_best<A, D, 16>;
+}
+
 /* ---- Scan ---- */
 
 template <int A>
@@ -18222,6 +18378,26 @@ GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, i
       return channel_kernel<GPURED__U64, GPURED_U32>(kind, turns);
     case GPURED__U64 * 16 + GPURED_I64:
       return channel_kernel<GPURED__U64, GPURED_I64>(kind, turns);
+  }
+  return NULL;
+}
+
+GPURED__TABLE const void *gpured__best_kernel(int acc, int dtype, int span) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return best_kernel<GPURED__F32, GPURED_F32>(span);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return best_kernel<GPURED__F32, GPURED_F16>(span);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return best_kernel<GPURED__F32, GPURED_BF16>(span);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return best_kernel<GPURED__F64, GPURED_F64>(span);
+    case GPURED__U64 * 16 + GPURED_I32:
+      return best_kernel<GPURED__U64, GPURED_I32>(span);
+    case GPURED__U64 * 16 + GPURED_U32:
+      return best_kernel<GPURED__U64, GPURED_U32>(span);
+    case GPURED__U64 * 16 + GPURED_I64:
+      return best_kernel<GPURED__U64, GPURED_I64>(span);
   }
   return NULL;
 }

@@ -449,6 +449,27 @@ static void test_device_scan_ragged(gpured_backend backend) {
       }
 }
 
+/* The best element of rows that fill no blocks: half a warp's, a warp's and a block's of threads,
+ * beginning anywhere, among equal ones and NaN; the last row ends where the memory does. */
+static void test_device_best_rows(gpured_backend backend) {
+  static const int64_t shapes[][2] = {{5000, 257}, {3001, 300},  {2500, 513},  {2200, 770},
+                                      {2113, 999}, {700, 1100},  {2300, 1501}, {400, 2049},
+                                      {300, 5003}, {270, 17001}, {2112, 3000}, {290, 40001}};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_BF16, GPURED_F64,
+                               GPURED_I32, GPURED_U32, GPURED_I64,  GPURED_U64};
+  static const int kinds[] = {OR_TIES, OR_SPECIAL, OR_WIDE};
+  int i, j, k;
+  (void)backend;
+  for (i = 0; i < COUNT(shapes); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j)
+      for (k = 0; k < 3; ++k) {
+        if (shapes[i][0] * shapes[i][1] > 3000000 && (i + j + k) % 3) continue;
+        reduce_data_there(kinds[k], (i + j) % 4 ? LAYOUT_C : LAYOUT_PAD,
+                          (i + j + k) % 2 ? GPURED_ARGMAX : GPURED_ARGMIN, dtypes[j], shapes[i][0],
+                          shapes[i][1], 2, (i + 2 * j + k) % 9);
+      }
+}
+
 /* Lines that a warp has in its registers: of 1 to 8 chunks, filled or not, beginning anywhere, side
  * by side or with padding between them; one for each warp, and so many that warps take tickets of
  * one and of several. */
@@ -1765,6 +1786,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_scan_at_once", test_device_scan_at_once, T_CUDA},
                                 {"device_scan_rows", test_device_scan_rows, T_CUDA},
+                                {"device_best_rows", test_device_best_rows, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
