@@ -6019,9 +6019,9 @@ static __global__ void __launch_bounds__(CHANNELS_MOST / channels_each(K) * ANY_
  *
  * Lines of at most one chunk are scanned several to a tile, without looking back.
  *
- * That is for lines of any kind. Contiguous ones in few tiles or in very many, those that a warp can
- * hold, lines side by side and short ones without gaps have kernels of their own, at the end of this
- * section.
+ * That is for lines of any kind. Contiguous ones in few tiles or in very many, those that a warp
+ * can hold, lines side by side and short ones without gaps have kernels of their own, at the end of
+ * this section.
  */
 enum { SCAN_THREADS = 256, SCAN_CHUNK = 4096, SCAN_ROUNDS = 4, SCAN_LEVELS = 8 };
 
@@ -6049,7 +6049,7 @@ struct line_scan {
   int64_t used_words;
   int64_t level_at[SCAN_LEVELS + 1], prefix_at, line_values, last_at; /* in values: in a line, of a
                                                                          line; behind */
-  int tile_bytes; /* of a warp in shared memory: its tile of short lines without gaps, or one line */
+  int tile_bytes; /* of a warp in shared memory: a tile of short lines without gaps, or a line */
 };
 
 template <int A, int K>
