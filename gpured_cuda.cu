@@ -3433,7 +3433,7 @@ static __global__ void __launch_bounds__(ROWS_WARPS * 32, rows_resident(A, K, MO
  * neighbour in it, which is found at its own place: in front that place would be less than 0, and
  * behind it an equal element comes too late.
  */
-enum { BEST_THREADS = 256, BEST_AT_ONCE = 4, BEST_LONG = 64 << 10 };
+enum { BEST_THREADS = 256, BEST_AT_ONCE = 4, BEST_LONG = 48 << 10 };
 
 /* An element as it is compared: 32 bits of an integer by themselves. */
 template <int A, int D>
@@ -10273,12 +10273,14 @@ static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact
   return exact;
 }
 
-/* Do rows of n elements, in blocks for each of which some threads wait, leave few of those idle?
- * (Measured on an H200.) */
-static int fills_blocks(int64_t n, int size) {
+/* Are rows whose blocks have threads each as fast: rows of one block, and more than the second cache
+ * has that leave few threads idle? (Measured on an H200.) */
+static int fills_blocks(const reduction *r, int size) {
+  const int64_t n = r->j.n, all = r->j.outputs * n;
   const int64_t slots = (int64_t)GPURED__BLOCK << log2_up(gpured__ceil_div(n, GPURED__BLOCK));
   if (n <= GPURED__BLOCK) return 1;
-  return size > 2 && n <= 8 * GPURED__BLOCK && n * 8 > slots * (slots <= 2 * GPURED__BLOCK ? 6 : 7);
+  if (size == 2 || n > 8 * GPURED__BLOCK || all * size <= (int64_t)32 << 20) return 0;
+  return n * 8 > slots * (slots <= 2 * GPURED__BLOCK ? 6 : 7);
 }
 
 /* Indices along rows, many ones or long ones, that do not fill the blocks of other kernels. */
@@ -10289,7 +10291,7 @@ static int choose_best(const machine *m, reduction *r) {
   const int is_long = bytes > BEST_LONG || (few && bytes > (BEST_THREADS + 1) * 16);
   const int span = is_long ? BEST_THREADS : bytes <= 1600 ? 16 : 32;
   if (r->kind != K_ARG || r->j.line_count != 1 || r->j.line[0].stride[GPURED__IN] != 1) return 0;
-  if (fills_blocks(r->j.n, size) || r->j.n > (int64_t)1 << 30) return 0;
+  if (fills_blocks(r, size) || r->j.n > (int64_t)1 << 30) return 0;
   if (is_long ? r->j.outputs < (int64_t)m->processors * 2 : few) return 0;
   if (!gpured__best_kernel(r->acc, r->dtype, span)) return 0;
   r->how = span;
