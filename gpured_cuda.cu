@@ -532,8 +532,8 @@ GPURED__DEV void store_any(char *p, int dtype, uint64_t x) {
   }
 }
 
-/* N values, an even number, as elements. The GPU halves floats in pairs and makes 0x7fff of a NaN,
- * and of nothing else; NaNs are few, so they are looked for in all of them at once. */
+/* N values, an even number, as elements. The GPU makes elements of two bytes of two floats at once,
+ * and 0x7fff of a NaN and of nothing else; NaNs are few, so all are looked at together. */
 template <int D, int N, class T>
 GPURED__DEV void pack_values(const T *x, typename stored<D>::S *raw) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -3504,7 +3504,7 @@ static __global__ void __launch_bounds__(BEST_THREADS) reduce_best(const job j) 
   const int t = (int)threadIdx.x % SPAN, group = (int)threadIdx.x / SPAN;
   const int64_t number = (int64_t)blockIdx.x * (BEST_THREADS / SPAN) +
                          (SPAN < 32 ? group : __shfl_sync(0xffffffffu, group, 0));
-  const int64_t row = min(number, j.outputs - 1);
+  const int64_t row = min(number, j.outputs - 1); /* half a warp may have none of its own */
   const char *begin = j.in + start_of(j, row) * SIZE, *border = border_before(begin);
   const int skip = (int)(begin - border) / SIZE, all = (int)j.n + skip;
   const int vectors = (all + V - 1) / V, last = all - (vectors - 1) * V;
@@ -10273,13 +10273,15 @@ static const gpured__plan *exact_sums(const gpured__plan *p, gpured__plan *exact
   return exact;
 }
 
-/* Are rows whose blocks have threads each as fast: rows of one block, and more than the second cache
- * has that leave few threads idle? (Measured on an H200.) */
+/* Are rows whose blocks have threads each as fast: rows of one block, and more than the second
+ * cache has that leave few threads idle? (Measured on an H200.) */
 static int fills_blocks(const reduction *r, int size) {
-  const int64_t n = r->j.n, all = r->j.outputs * n;
-  const int64_t slots = (int64_t)GPURED__BLOCK << log2_up(gpured__ceil_div(n, GPURED__BLOCK));
+  const int64_t n = r->j.n;
+  int64_t slots;
   if (n <= GPURED__BLOCK) return 1;
-  if (size == 2 || n > 8 * GPURED__BLOCK || all * size <= (int64_t)32 << 20) return 0;
+  if (size == 2 || n > 8 * GPURED__BLOCK) return 0;
+  if (r->j.outputs <= ((int64_t)32 << 20) / (n * size)) return 0;
+  slots = (int64_t)GPURED__BLOCK << log2_up(gpured__ceil_div(n, GPURED__BLOCK));
   return n * 8 > slots * (slots <= 2 * GPURED__BLOCK ? 6 : 7);
 }
 
@@ -17773,11 +17775,41 @@ static const void *truth_channel_kernel(int k, int turns) {
   return k == K_MAX ? channel_kernel_of<GPURED__U64, D, K_MAX>(turns) : NULL;
 }
 
-template <int A, int D>
-static const void *best_kernel(int span) {
-  if (span == BEST_THREADS) return (const void *)reduce_best<A, D, BEST_THREADS>;
-  return span == 32 ? (const void *)reduce_best<A, D, 32> : (const void *)reduce_best<A, D, 16>;
+/* A table's kernel for a dtype, which is both tensors' where a scan has two: floats and integers of
+ * 8 bytes, and of 4 too. */
+template <template <int, int> class TABLE>
+static const void *kernel_of_dtype(int acc, int dtype, int k, int how) {
+  switch (acc * 16 + dtype) {
+    case GPURED__F32 * 16 + GPURED_F32:
+      return TABLE<GPURED__F32, GPURED_F32>::kernel(k, how);
+    case GPURED__F32 * 16 + GPURED_F16:
+      return TABLE<GPURED__F32, GPURED_F16>::kernel(k, how);
+    case GPURED__F32 * 16 + GPURED_BF16:
+      return TABLE<GPURED__F32, GPURED_BF16>::kernel(k, how);
+    case GPURED__F64 * 16 + GPURED_F64:
+      return TABLE<GPURED__F64, GPURED_F64>::kernel(k, how);
+    case GPURED__U64 * 16 + GPURED_I64:
+    case GPURED__U64 * 16 + GPURED_U64:
+      return TABLE<GPURED__U64, GPURED_I64>::kernel(k, how);
+  }
+  return NULL;
 }
+template <template <int, int> class TABLE>
+static const void *kernel_of_any_width(int acc, int dtype, int k, int how) {
+  if (acc == GPURED__U64 && dtype == GPURED_I32)
+    return TABLE<GPURED__U64, GPURED_I32>::kernel(k, how);
+  if (acc == GPURED__U64 && dtype == GPURED_U32)
+    return TABLE<GPURED__U64, GPURED_U32>::kernel(k, how);
+  return kernel_of_dtype<TABLE>(acc, dtype, k, how);
+}
+
+template <int A, int D>
+struct best_table {
+  static const void *kernel(int span, int) {
+    if (span == BEST_THREADS) return (const void *)reduce_best<A, D, BEST_THREADS>;
+    return span == 32 ? (const void *)reduce_best<A, D, 32> : (const void *)reduce_best<A, D, 16>;
+  }
+};
 
 /* ---- Scan ---- */
 
@@ -17888,33 +17920,6 @@ static const void *row_scan_kernel(int k, int chunks) {
   if (k == K_MUL) return row_scan_kernel_of<K_MUL, D>(chunks);
   if (k == K_MAX) return row_scan_kernel_of<K_MAX, D>(chunks);
   return k == K_ADD ? row_scan_kernel_of<K_ADD, D>(chunks) : NULL;
-}
-
-/* Of both tensors' one dtype: floats and integers of 8 bytes, and of 4 too. */
-template <template <int, int> class TABLE>
-static const void *scan_of_dtype(int acc, int dtype, int k, int how) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return TABLE<GPURED__F32, GPURED_F32>::kernel(k, how);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return TABLE<GPURED__F32, GPURED_F16>::kernel(k, how);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return TABLE<GPURED__F32, GPURED_BF16>::kernel(k, how);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return TABLE<GPURED__F64, GPURED_F64>::kernel(k, how);
-    case GPURED__U64 * 16 + GPURED_I64:
-    case GPURED__U64 * 16 + GPURED_U64:
-      return TABLE<GPURED__U64, GPURED_I64>::kernel(k, how);
-  }
-  return NULL;
-}
-template <template <int, int> class TABLE>
-static const void *scan_of_any_width(int acc, int dtype, int k, int how) {
-  if (acc == GPURED__U64 && dtype == GPURED_I32)
-    return TABLE<GPURED__U64, GPURED_I32>::kernel(k, how);
-  if (acc == GPURED__U64 && dtype == GPURED_U32)
-    return TABLE<GPURED__U64, GPURED_U32>::kernel(k, how);
-  return scan_of_dtype<TABLE>(acc, dtype, k, how);
 }
 
 /* ---- GEMM-reduce ---- */
@@ -18184,7 +18189,7 @@ GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind) {
 }
 
 GPURED__TABLE const void *gpured__few_kernel(int acc, int k, int dtype, int loose) {
-  return scan_of_dtype<few_table>(acc, dtype, k, loose);
+  return kernel_of_dtype<few_table>(acc, dtype, k, loose);
 }
 
 GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int k, int dtype, int vectors) {
@@ -18192,7 +18197,7 @@ GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int k, int dtype, i
     return short_scan_kernel_of_integers<GPURED_I32, GPURED_U32>(k, dtype == GPURED_I32, vectors);
   if (acc == GPURED__U64 && (dtype == GPURED_I8 || dtype == GPURED_U8))
     return short_scan_kernel_of_integers<GPURED_I8, GPURED_U8>(k, dtype == GPURED_I8, vectors);
-  return scan_of_dtype<short_table>(acc, dtype, k, vectors);
+  return kernel_of_dtype<short_table>(acc, dtype, k, vectors);
 }
 #endif
 
@@ -18205,11 +18210,11 @@ GPURED__TABLE const void *gpured__scan_kernel(int acc, int k) {
 }
 
 GPURED__TABLE const void *gpured__stream_kernel(int acc, int k, int dtype, int turned) {
-  return k == K_LSE ? NULL : scan_of_any_width<stream_table>(acc, dtype, k, turned);
+  return k == K_LSE ? NULL : kernel_of_any_width<stream_table>(acc, dtype, k, turned);
 }
 
 GPURED__TABLE const void *gpured__once_kernel(int acc, int k, int dtype) {
-  return scan_of_any_width<once_table>(acc, dtype, k, 0);
+  return kernel_of_any_width<once_table>(acc, dtype, k, 0);
 }
 #endif
 
@@ -18386,23 +18391,7 @@ GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, i
 }
 
 GPURED__TABLE const void *gpured__best_kernel(int acc, int dtype, int span) {
-  switch (acc * 16 + dtype) {
-    case GPURED__F32 * 16 + GPURED_F32:
-      return best_kernel<GPURED__F32, GPURED_F32>(span);
-    case GPURED__F32 * 16 + GPURED_F16:
-      return best_kernel<GPURED__F32, GPURED_F16>(span);
-    case GPURED__F32 * 16 + GPURED_BF16:
-      return best_kernel<GPURED__F32, GPURED_BF16>(span);
-    case GPURED__F64 * 16 + GPURED_F64:
-      return best_kernel<GPURED__F64, GPURED_F64>(span);
-    case GPURED__U64 * 16 + GPURED_I32:
-      return best_kernel<GPURED__U64, GPURED_I32>(span);
-    case GPURED__U64 * 16 + GPURED_U32:
-      return best_kernel<GPURED__U64, GPURED_U32>(span);
-    case GPURED__U64 * 16 + GPURED_I64:
-      return best_kernel<GPURED__U64, GPURED_I64>(span);
-  }
-  return NULL;
+  return kernel_of_any_width<best_table>(acc, dtype, span, 0);
 }
 #endif
 
