@@ -88,6 +88,7 @@ GPURED__TABLE const void *gpured__beside_kernel(int acc, int kind, int64_t n, in
 GPURED__TABLE const void *gpured__few_kernel(int acc, int kind, int dtype, int loose);
 GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int kind, int dtype, int vectors);
 GPURED__TABLE const void *gpured__row_scan_kernel(int kind, int dtype, int chunks);
+GPURED__TABLE const void *gpured__column_scan_kernel(int acc, int kind, int dtype);
 GPURED__TABLE const void *gpured__tensor_kernel(int tile, int kind);
 GPURED__TABLE const void *gpured__hmma_kernel(int kind);
 GPURED__TABLE const void *gpured__dot_kernel(int acc, int dtype, int how);
@@ -8169,6 +8170,413 @@ static __global__ void __launch_bounds__(BESIDE_THREADS,
   if (PIECE) beside_write_piece(a, beside_piece_of(a), space);
 }
 
+/* ---- Wide lines side by side ---- */
+/*
+ * What is used most: wide enough, of one dtype in both tensors, floats in rows of whole vectors.
+ * The tiles are those of above; of elements of two bytes a thread has two neighbouring lines, each
+ * two of which have to begin at 4 bytes. Nothing of a tile is waited for before all of it is under
+ * way, and what it needs of the tiles above is asked for behind it. Lines of up to 256 elements
+ * need nothing of other tiles: a block of threads has several strips of those.
+ *   How many tiles are under way counts, so a thread keeps to the registers of so many blocks. What
+ * it spilled would be written behind the first cache: 7 registers of it made sums of floats 5 %
+ * slower, 26 those of integers 20 %.
+ */
+enum { COLUMN_LEVELS = 4 };
+
+/* Two lines as one. */
+template <class T>
+struct twin {
+  T x, y;
+};
+template <int K, class T>
+GPURED__DEV void set_neutral(twin<T> *e) {
+  set_neutral<K>(&e->x);
+  set_neutral<K>(&e->y);
+}
+template <int K, class T>
+GPURED__DEV twin<T> combined(twin<T> a, twin<T> b) {
+  twin<T> r;
+  r.x = combined<K>(a.x, b.x);
+  r.y = combined<K>(a.y, b.y);
+  return r;
+}
+template <class T, class S, int V>
+struct lines_of_thread {
+  typedef T E;
+  typedef S R;
+};
+template <class T, class S>
+struct lines_of_thread<T, S, 2> {
+  typedef twin<T> E;
+  typedef uint32_t R;
+};
+
+/* Where a thread is. */
+struct column_place {
+  unsigned outer, strip, line; /* of those side by side; the last one, if there are not so many */
+  int tile, left;              /* left: elements that its warp has */
+  bool exists;
+};
+
+/* What the threads of a tile tell each other: groups' totals and H_1 of them; of each level the
+ * values above the tile, behind them the total of what the tile ends; then H of them. */
+template <class E>
+struct column_space {
+  E total[GPURED__LANES][32], h1[GPURED__LANES][32];
+  E seen[COLUMN_LEVELS][GPURED__LANES][32];
+};
+
+/* Sums and products of integers of 4 bytes need no more of them. */
+struct low_bits {
+  uint32_t x;
+};
+template <int K>
+GPURED__DEV void set_neutral(low_bits *e) {
+  e->x = K == K_MUL ? 1 : 0;
+}
+template <int K>
+GPURED__DEV low_bits combined(low_bits a, low_bits b) {
+  a.x = K == K_MUL ? a.x * b.x : a.x + b.x;
+  return a;
+}
+template <int D>
+GPURED__DEV void widen(uint32_t raw, low_bits *e) {
+  e->x = raw;
+}
+template <int K>
+GPURED__DEV void flip_element(low_bits *, const job &) {}
+
+template <int A, int K, int D>
+struct column_value {
+  typedef typename acc<A>::T T;
+};
+template <int A>
+struct column_value<A, K_ADD, GPURED_I32> {
+  typedef low_bits T;
+};
+template <int A>
+struct column_value<A, K_MUL, GPURED_I32> {
+  typedef low_bits T;
+};
+
+/* A thread has COLUMN_GROUPS groups of 16 elements. */
+enum { COLUMN_GROUPS = 2, COLUMN_WARPS = GPURED__LANES / COLUMN_GROUPS };
+
+template <int A, int K, int D>
+struct columns {
+  typedef typename column_value<A, K, D>::T T;
+  typedef typename stored<D>::S S;
+  enum { SIZE = stored<D>::SIZE, V = SIZE == 2 ? 2 : 1 }; /* of an element; lines of a thread */
+  typedef typename lines_of_thread<T, S, V>::E E;
+  typedef typename lines_of_thread<T, S, V>::R R;
+  enum { G = COLUMN_GROUPS, N = G * GPURED__LANES, THREADS = COLUMN_WARPS * 32 };
+  enum { PACKED = V == 2, ASIDE = sizeof(E) == 4, BLOCKS = ASIDE ? 4 : PACKED ? 3 : 2 };
+
+  GPURED__DEV column_place find(const line_scan &a, unsigned number, int warp) {
+    const unsigned strips = (unsigned)a.strips, tiles = (unsigned)a.line_tiles;
+    const unsigned unit =
+        number * (unsigned)(COLUMN_WARPS / a.chunks) + (unsigned)(warp / a.chunks);
+    const unsigned all = unit / strips, rest = min(all, (unsigned)a.turns - 1);
+    const unsigned width = (unsigned)a.j.kept[a.j.kept_count - 1].n / V;
+    column_place p;
+    p.outer = rest / tiles;
+    p.tile = (int)(rest - p.outer * tiles);
+    p.strip = unit - all * strips;
+    p.line = p.strip * 32 + threadIdx.x % 32;
+    p.exists = p.line < width && all == rest;
+    p.line = min(p.line, width - 1);
+    p.left = (int)min(a.j.n - (int64_t)p.tile * BESIDE_ROWS - warp % a.chunks * N, (int64_t)N);
+    return p;
+  }
+  /* Part `part` of a thread's line in the tile. */
+  GPURED__DEV char *at(const line_scan &a, const column_place &p, int part, int operand) {
+    const int64_t step = operand == GPURED__IN ? a.in_stride : a.out_stride;
+    const int64_t outer = a.j.kept_count > 1 ? a.j.kept[0].stride[operand] : 0;
+    return (operand == GPURED__IN ? (char *)a.j.in : a.j.out) +
+           (p.outer * outer + ((int64_t)p.tile * BESIDE_ROWS + part * N) * step + p.line * V) *
+               SIZE;
+  }
+
+  /* A thread's elements. Those of two bytes stay as they are and are scanned a second time; others
+   * become H_0, of which half waits in shared memory where there are no registers for it. */
+  struct held {
+    R raw[N];
+    E v[PACKED ? (int)GPURED__LANES : (int)N];
+
+    __device__ __forceinline__ void fetch(const line_scan &a, const column_place &p, int part) {
+      const int step = (int)a.in_stride * SIZE;
+      const char *from = at(a, p, part, GPURED__IN);
+      if (p.left == N) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) raw[i] = *(const R *)(from + (int64_t)i * step);
+      } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          raw[i] = 0;
+          if (i < p.left) raw[i] = *(const R *)(from + (int64_t)i * step);
+        }
+      }
+    }
+    __device__ __forceinline__ void scan_group(const line_scan &a, int g, E *y) const {
+#pragma unroll
+      for (int i = 0; i < GPURED__LANES; ++i) {
+        T x[V];
+        S s[V];
+        memcpy(s, &raw[g * GPURED__LANES + i], sizeof s);
+#pragma unroll
+        for (int c = 0; c < V; ++c) {
+          widen<D>(s[c], &x[c]);
+          flip_element<K>(&x[c], a.j);
+        }
+        memcpy(&y[i], x, sizeof x);
+      }
+      doubling<K, E, 1>::scan(y);
+    }
+    /* Scans group g: its total. */
+    __device__ __forceinline__ E total(const line_scan &a, int g, E *aside) {
+      E *y = PACKED ? v : v + g * GPURED__LANES;
+      scan_group(a, g, y);
+      if constexpr (PACKED)
+#pragma unroll
+        for (int i = 0; i < GPURED__LANES; ++i) /* or the compiler would keep what they become */
+          asm volatile("" : "+r"(*(unsigned *)&raw[g * GPURED__LANES + i]));
+      if (ASIDE && g)
+#pragma unroll
+        for (int i = 0; i < GPURED__LANES; ++i) aside[i * THREADS] = y[i];
+      return y[GPURED__LANES - 1];
+    }
+    /* Group g becomes results, e1 standing before it, in memory; `last`: the result there, for
+     * exclusive scans. */
+    __device__ __forceinline__ void results(const line_scan &a, const column_place &p, char *to,
+                                            int part, const E *aside, int g, E e1, E *last) {
+      E *y = PACKED || ASIDE ? v : v + g * GPURED__LANES;
+      if (PACKED) scan_group(a, g, y);
+#pragma unroll
+      for (int i = 0; i < GPURED__LANES; ++i) {
+        if (ASIDE && g) y[i] = aside[i * THREADS];
+        y[i] = combined<K>(e1, y[i]);
+      }
+      if (a.exclusive) {
+        const E end = y[GPURED__LANES - 1];
+#pragma unroll
+        for (int i = GPURED__LANES - 1; i > 0; --i) y[i] = y[i - 1];
+        y[0] = *last;
+        *last = end;
+      }
+      store(a, p, to, g, p.tile + part + g == 0, y);
+    }
+  };
+  /* Results of group g. */
+  GPURED__DEV void store(const line_scan &a, const column_place &p, char *to, int g, bool begins,
+                         const E *y) {
+    const int step = (int)a.out_stride * SIZE, first = g * GPURED__LANES;
+    const int left = (p.exists ? p.left : 0) - first;
+    T x[GPURED__LANES * V];
+    R raw[GPURED__LANES];
+    memcpy(x, y, sizeof x);
+#pragma unroll
+    for (int i = 0; i < GPURED__LANES * V; ++i) flip_element<K>(&x[i], a.j);
+    if constexpr (sizeof(T) == SIZE) {
+      if constexpr (A != GPURED__U64) /* two instructions; canonical() looks at bits */
+#pragma unroll
+        for (int i = 0; i < GPURED__LANES; ++i) x[i] = x[i] == x[i] ? x[i] : quiet_nan<T>();
+      memcpy(raw, x, sizeof raw);
+    } else {
+      pack_values<D, GPURED__LANES * V>(x, (S *)raw);
+    }
+    if (a.exclusive && begins)
+#pragma unroll
+      for (int c = 0; c < V; ++c) ((S *)raw)[c] = nothing_stored<S>(a, typename acc<A>::T());
+    if (left >= GPURED__LANES) {
+#pragma unroll
+      for (int i = 0; i < GPURED__LANES; ++i) *(R *)(to + (int64_t)(first + i) * step) = raw[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < GPURED__LANES; ++i)
+        if (i < left) *(R *)(to + (int64_t)(first + i) * step) = raw[i];
+    }
+  }
+};
+
+/* Where a level's values of the lines of a warp are in the state. */
+GPURED__DEV int64_t column_word(const line_scan &a, const column_place &p, int level, int index) {
+  return ((int64_t)p.outer * a.line_values + a.level_at[level] + index) * (a.strips * 32) +
+         p.strip * 32 + threadIdx.x % 32;
+}
+
+/* The values above a tile, of each level as many for a warp: asks for them, but for those of the
+ * highest level, which few lines have; a bit for each that is not there yet. */
+template <int K, class E>
+GPURED__DEV unsigned column_ask(const line_scan &a, const column_place &p, column_space<E> *s,
+                                int warp) {
+  enum { MINE = COLUMN_GROUPS, ASKED = (COLUMN_LEVELS - 1) * MINE };
+  E x[ASKED];
+  unsigned missing = (unsigned)(p.tile >> 4 * (COLUMN_LEVELS - 1)) << ASKED; /* 0: nobody waits */
+#pragma unroll
+  for (int i = 0; i < ASKED; ++i) set_neutral<K>(&x[i]);
+#pragma unroll
+  for (int level = 0; level < COLUMN_LEVELS - 1; ++level) {
+    const int all = p.tile >> 4 * level;
+    if (level >= a.levels) break;
+#pragma unroll
+    for (int i = level * MINE, index = warp; i < (level + 1) * MINE; ++i, index += COLUMN_WARPS)
+      if (index < (all & 15))
+        if (!look(a.state, column_word(a, p, level, (all & ~15) + index), &x[i]))
+          missing |= 1u << i;
+  }
+#pragma unroll
+  for (int i = 0; i < ASKED; ++i)
+    if (i / MINE < a.levels)
+      s->seen[i / MINE][warp + i % MINE * COLUMN_WARPS][threadIdx.x % 32] = x[i];
+  return missing;
+}
+/* Waits for those of a level. */
+template <class E>
+GPURED__DEV void column_wait(const line_scan &a, const column_place &p, column_space<E> *s,
+                             int warp, int level, unsigned missing) {
+  enum { MINE = COLUMN_GROUPS };
+#pragma unroll
+  for (int k = 0; k < MINE; ++k) {
+    const int index = warp + k * COLUMN_WARPS;
+    E y;
+    if (level < COLUMN_LEVELS - 1 ? !(missing >> (level * MINE + k) & 1)
+                                  : index >= (p.tile >> 4 * level & 15))
+      continue;
+    while (!look(a.state, column_word(a, p, level, (p.tile >> 4 * level & ~15) + index), &y))
+      continue;
+    s->seen[level][index][threadIdx.x % 32] = y;
+  }
+}
+/* H of a level's values, by one warp. The tile ends a group of each of the first `ends` levels,
+ * whose total is shown. */
+template <int K, class E>
+GPURED__DEV void column_finish(const line_scan &a, const column_place &p, column_space<E> *s,
+                               int level, int ends) {
+  const int t = (int)threadIdx.x % 32;
+  E y[GPURED__LANES];
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i) y[i] = s->seen[level][i][t];
+  doubling<K, E, 1>::scan(y);
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES - 1; ++i) s->seen[level][i][t] = y[i];
+  if (level >= ends || level + 1 >= a.levels) return;
+  show(a.state, column_word(a, p, level + 1, p.tile >> 4 * (level + 1)), y[GPURED__LANES - 1]);
+  if (level + 1 < ends) s->seen[level + 1][GPURED__LANES - 1][t] = y[GPURED__LANES - 1];
+}
+
+/* H_1 of the totals of a line's `count` groups from `first` on, by one warp; and the last of it. */
+template <int K, class E>
+GPURED__DEV E column_across(column_space<E> *s, int first, int count) {
+  const int t = (int)threadIdx.x % 32;
+  E x[GPURED__LANES];
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i) {
+    set_neutral<K>(&x[i]);
+    if (i < count) x[i] = s->total[first + i][t];
+  }
+  doubling<K, E, 1>::scan(x);
+#pragma unroll
+  for (int i = 0; i < GPURED__LANES; ++i)
+    if (i < count) s->h1[first + i][t] = x[i];
+  return x[GPURED__LANES - 1];
+}
+
+/* E_2 of a tile whose groups' totals are there. Level by level: who waited for all of them first
+ * would make a chain of the groups' totals. */
+template <int K, class E>
+GPURED__DEV E column_prefix(const line_scan &a, const column_place &p, column_space<E> *s, int warp,
+                            unsigned missing) {
+  const int t = (int)threadIdx.x % 32, any = __syncthreads_or(missing != 0);
+  int ends = 0; /* levels of which the tile ends a group */
+  E e;
+  while (ends < a.levels && (p.tile >> 4 * ends & 15) == 15) ++ends;
+  if (warp == 0) {
+    const E own = column_across<K>(s, 0, GPURED__LANES);
+    show(a.state, column_word(a, p, 0, p.tile), own);
+    s->seen[0][GPURED__LANES - 1][t] = own;
+  }
+  delay(p.tile);
+#pragma unroll 1
+  for (int level = 0; level < a.levels; ++level) {
+    if (any) column_wait(a, p, s, warp, level, missing);
+    if (any || (level > 0 && level < ends)) __syncthreads();
+    if (warp == level) column_finish<K>(a, p, s, level, ends);
+  }
+  __syncthreads();
+  set_neutral<K>(&e);
+#pragma unroll 1
+  for (int level = a.levels - 1; level >= 0; --level) {
+    const int before = p.tile >> 4 * level & 15;
+    if (before) e = combined<K>(e, s->seen[level][before - 1][t]);
+  }
+  return e;
+}
+
+/* E_1 of group g; for exclusive scans, the result before it. */
+template <int K, class E>
+GPURED__DEV E column_before(const column_space<E> *s, E e2, int first, int g) {
+  return g ? combined<K>(e2, s->h1[first + g - 1][threadIdx.x % 32]) : e2;
+}
+template <int K, class E>
+GPURED__DEV E column_last(const line_scan &a, const column_place &p, const column_space<E> *s, E e2,
+                          int first, int g) {
+  enum { END = GPURED__LANES - 1 };
+  const int t = (int)threadIdx.x % 32;
+  const int64_t step = a.strips * 32;
+  const int64_t at =
+      a.last_at + ((int64_t)p.outer * a.line_tiles + p.tile) * step + p.strip * 32 + t;
+  E last;
+  set_neutral<K>(&last);
+  if (g) return combined<K>(column_before<K>(s, e2, first, g - 1), s->total[first + g - 1][t]);
+  if (a.levels)
+    show(a.state, at, combined<K>(column_before<K>(s, e2, first, END), s->total[END][t]));
+  if (p.tile > 0)
+    while (!look(a.state, at - step, &last)) continue;
+  return last;
+}
+
+template <int A, int K, int D>
+static __global__ void __launch_bounds__(columns<A, K, D>::THREADS, columns<A, K, D>::BLOCKS)
+    scan_columns(const line_scan a) {
+  typedef columns<A, K, D> form;
+  typedef typename form::E E;
+  enum { G = form::G };
+  extern __shared__ __align__(128) char space[];
+  __shared__ unsigned ticket;
+  column_space<E> *const s = (column_space<E> *)space;
+  E *const aside = (E *)(s + 1) + threadIdx.x;
+  const int warp = from_thread((int)threadIdx.x / 32, 0, 32), t = (int)threadIdx.x % 32;
+  const int part = warp % a.chunks, first = (warp - part) * G;
+  unsigned number = blockIdx.x;
+  if (a.levels) {
+    if (threadIdx.x == 0) ticket = (unsigned)atomicAdd(a.state, 1ull);
+    clear_used(a, (int)threadIdx.x, form::THREADS);
+    __syncthreads();
+    number = from_thread(ticket, 0, 32);
+  }
+  const column_place p = form::find(a, number, warp);
+  typename form::held held;
+  E e2, last;
+  held.fetch(a, p, part);
+  set_neutral<K>(&e2);
+  const unsigned missing = column_ask<K>(a, p, s, warp);
+#pragma unroll
+  for (int g = 0; g < G; ++g) s->total[warp * G + g][t] = held.total(a, g, aside);
+  if (a.levels) {
+    e2 = column_prefix<K>(a, p, s, warp, missing);
+  } else {
+    __syncthreads();
+    if (part == 0) column_across<K>(s, first, a.chunks * G);
+    __syncthreads();
+  }
+  char *const to = form::at(a, p, part, GPURED__OUT);
+  last = e2;
+  if (a.exclusive) last = column_last<K>(a, p, s, e2, first, part * G);
+#pragma unroll
+  for (int g = 0; g < G; ++g)
+    held.results(a, p, to, part, aside, g, column_before<K>(s, e2, first, part * G + g), &last);
+}
+
 /* ---- Few rows ---- */
 /*
  * Lines of up to COLS_FEW elements, side by side, of one dtype in both tensors: a thread has 16
@@ -10663,6 +11071,54 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
   return s->kernel != NULL;
 }
 
+/* Do all rows of both tensors begin at so many bytes? Their first axis is that of the lines. */
+static int rows_begin_at(const line_scan *a, int64_t size, int border) {
+  int i;
+  if ((uintptr_t)a->j.in % (unsigned)border || (uintptr_t)a->j.out % (unsigned)border) return 0;
+  if (a->in_stride * size % border || a->out_stride * size % border) return 0;
+  for (i = 0; i + 1 < a->j.kept_count; ++i)
+    if (a->j.kept[i].stride[GPURED__IN] * size % border ||
+        a->j.kept[i].stride[GPURED__OUT] * size % border)
+      return 0;
+  return 1;
+}
+
+/* Wide lines side by side. Rows of floats that are no whole vectors are no slower without. */
+static int choose_columns(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), pairs = size == 2;
+  const int64_t items = p->outputs / width, tiles = gpured__ceil_div(p->n, BESIDE_ROWS);
+  const int64_t strips = gpured__ceil_div(width, pairs ? 64 : 32), units = items * tiles * strips;
+  const int64_t in_step = a->in_stride * size, out_step = a->out_stride * size;
+  const int low = kind != K_MAX && size == 4; /* 4 bytes of a sum or product are enough */
+  const size_t value = (size_t)(p->acc == GPURED__F32 || low ? 4 : 8) << pairs;
+  if (p->n <= BESIDE_TINY || p->in_dtype != p->out_dtype || a->j.kept_count > 2) return 0;
+  if (a->j.kept[a->j.kept_count - 1].stride[GPURED__OUT] != 1 || width * size < 128) return 0;
+  if (p->acc == GPURED__F32 && !rows_begin_at(a, size, pairs ? 4 : 16)) return 0;
+  if ((pairs && width % 2) || width > INT32_MAX / 2 || units > INT32_MAX / 2) return 0;
+  if (in_step != (int)in_step || out_step != (int)out_step) return 0;
+  if (tiles > (int64_t)1 << 4 * COLUMN_LEVELS) return 0;
+  s->kernel = gpured__column_scan_kernel(p->acc, kind, p->in_dtype);
+  if (!s->kernel) return 0;
+  a->chunks = COLUMN_WARPS; /* that a line's elements in a tile have */
+  while (tiles == 1 && p->n * 2 <= (int64_t)a->chunks * COLUMN_GROUPS * GPURED__LANES)
+    a->chunks /= 2;
+  a->line_tiles = tiles;
+  a->strips = strips;
+  a->turns = items * tiles;
+  if (tiles > 1) {
+    set_levels(a, tiles, COLUMN_LEVELS);
+    a->last_at = a->line_values * items * strips * 32;
+    s->workspace =
+        8 * (STATE_HEAD + (size_t)(a->last_at + (a->exclusive ? units * 32 : 0)) * value / 4);
+  }
+  s->blocks = gpured__ceil_div(units, COLUMN_WARPS / a->chunks);
+  s->threads = COLUMN_WARPS * 32;
+  s->shared = value / 4 * sizeof(column_space<float>);
+  if (value == 4) s->shared += value * GPURED__LANES * (size_t)s->threads;
+  return 1;
+}
+
 /* Lines of which neighbours are neighbours in memory, and their own elements are not; or of fewer
  * than 16 elements and without gaps. */
 static int choose_beside(const machine *m, const gpured__plan *p, int kind, size_t size,
@@ -10682,6 +11138,7 @@ static int choose_beside(const machine *m, const gpured__plan *p, int kind, size
     width = across.n;
   }
   if (!tiny_rows && choose_few_rows(p, kind, width, s)) return 1;
+  if (!tiny_rows && choose_columns(p, kind, width, s)) return 1;
   if (p->n <= BESIDE_ROWS)
     choose_beside_short(m, p, width, size, s);
   else if (!choose_beside_long(m, p, width, size, s))
@@ -17843,6 +18300,17 @@ struct once_table {
   }
 };
 
+/* For lines side by side, of one dtype in both tensors. */
+template <int A, int D>
+struct column_scan_table {
+  enum { EITHER = D == GPURED_U32 ? (int)GPURED_I32 : D }; /* where signs do not count */
+  static const void *kernel(int k, int) {
+    if (k == K_MUL) return (const void *)scan_columns<A, K_MUL, EITHER>;
+    if (k == K_MAX) return (const void *)scan_columns<A, K_MAX, D>;
+    return k == K_ADD ? (const void *)scan_columns<A, K_ADD, EITHER> : NULL;
+  }
+};
+
 /* Of lines of n elements. */
 template <int A, int K, bool PIECE>
 static const void *beside_kernel_of_lines(int64_t n) {
@@ -18358,6 +18826,10 @@ GPURED__TABLE const void *gpured__row_scan_kernel(int k, int dtype, int chunks) 
 #endif
 
 #if GPURED__HAS(13)
+GPURED__TABLE const void *gpured__column_scan_kernel(int acc, int k, int dtype) {
+  return kernel_of_any_width<column_scan_table>(acc, dtype, k, 0);
+}
+
 GPURED__TABLE const void *gpured__channel_kernel(int acc, int dtype, int kind, int turns) {
   switch (acc * 16 + dtype) {
     case GPURED__F32 * 16 + GPURED_F32:

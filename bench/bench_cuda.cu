@@ -404,6 +404,8 @@ static const reduce_row reduce_rows[] = {
     {"sum i8 rows 2^21x1001", GPURED_SUM, GPURED_I8, 1, P(21), 1001},
     {"argmax f32 rows 2^20x1000", GPURED_ARGMAX, GPURED_F32, 1, P(20), 1000},
     {"argmax f32 rows 2^20x1001", GPURED_ARGMAX, GPURED_F32, 1, P(20), 1001},
+    {"argmax f32 rows 2^19x2049", GPURED_ARGMAX, GPURED_F32, 1, P(19), 2049},
+    {"argmax bf16 rows 40000x50257", GPURED_ARGMAX, GPURED_BF16, 1, 40000, 50257},
     {"lse f32 rows 2e7x51", GPURED_LOGSUMEXP, GPURED_F32, 1, 20000000, 51},
     {"lse f32 rows 10^7x101", GPURED_LOGSUMEXP, GPURED_F32, 1, 10000000, 101},
     {"lse f32 rows 2^20x1000", GPURED_LOGSUMEXP, GPURED_F32, 1, P(20), 1000},
@@ -445,6 +447,10 @@ static const scan_row scan_rows[] = {
     {"scan f32 rows 2^15x2^15", GPURED_F32, 1, P(15), P(15), 0},
     {"scan f32 rows 2^20x1024", GPURED_F32, 1, P(20), 1024, 0},
     {"scan f32 cols 2^15x2^15", GPURED_F32, 0, P(15), P(15), 0},
+    {"scan f32 cols 2^20x1024", GPURED_F32, 0, P(20), 1024, 0},
+    {"scan f64 cols 2^15x2^14", GPURED_F64, 0, P(15), P(14), 0},
+    {"scan i32 cols 2^15x2^15", GPURED_I32, 0, P(15), P(15), 0},
+    {"scan bf16 cols 2^15x2^15", GPURED_BF16, 0, P(15), P(15), 0},
     {"scan f32 reverse rows 2^20x1024", GPURED_F32, 1, P(20), 1024, GPURED_SCAN_REVERSE},
     {"scan f32 rows 2^20x1000", GPURED_F32, 1, P(20), 1000, 0},
     {"scan f32 rows 10^7x100", GPURED_F32, 1, 10000000, 100, 0},
@@ -454,6 +460,7 @@ static const scan_row scan_rows[] = {
     {"scan f64 rows 2^19x1001", GPURED_F64, 1, P(19), 1001, 0},
     {"scan f16 rows 2^20x1000", GPURED_F16, 1, P(20), 1000, 0},
     {"scan f16 rows 2^20x1001", GPURED_F16, 1, P(20), 1001, 0},
+    {"scan bf16 rows 2^20x1025", GPURED_BF16, 1, P(20), 1025, 0},
     {"scan f32 cols 2^20x1001", GPURED_F32, 0, P(20), 1001, 0},
 };
 

@@ -498,6 +498,37 @@ static void test_device_scan_rows(gpured_backend backend) {
   }
 }
 
+/* Wide lines side by side: of up to a tile, of several and of so many that tiles meet in two, three
+ * and four levels; strips that are full or not; items; padding; rows that begin beside the borders
+ * the kernel for them asks for. */
+static void test_device_scan_columns(gpured_backend backend) {
+  static const int64_t rows[] = {17,  31,  32,  33,  63,  65,   128,  129,  200,  255,
+                                 256, 257, 511, 513, 777, 4096, 4097, 5000, 9001, 66000};
+  static const int64_t cols[] = {32, 33, 36, 64, 66, 100, 128, 130, 300, 1000};
+  static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_PROD, GPURED_MIN};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_I32, GPURED_F64,
+                               GPURED_U32, GPURED_I64, GPURED_BF16};
+  const int64_t deep[2] = {1100000, 32};
+  int i, j, k, t = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(cols); ++j) {
+      const int64_t size = rows[i] * cols[j], most = 3000000;
+      if (size > most) continue;
+      for (k = 0; k < 4; ++k, ++t) {
+        const int64_t shape[3] = {t % 3 && size * 7 < most ? 7 : 1, rows[i], cols[j]};
+        const int flat = shape[0] == 1 && t % 2;
+        scan_layout_there(t % 5 == 0 ? LAYOUT_PAD : LAYOUT_C, kinds[(i + j + k) % 3],
+                          ops[(t + i) % 4], dtypes[t % COUNT(dtypes)], flat ? 2 : 3, shape + flat,
+                          !flat, (unsigned)(t / 4 + k) % 4, t % 6 == 0 ? k : 0,
+                          t % 10 == 0 ? 4 - k : 0, t % 9 == 0);
+      }
+    }
+  scan_data_there(OR_UNIFORM, GPURED_SUM, GPURED_F32, 2, deep, 0, 0, 0, 0, 0);
+  scan_data_there(OR_WIDE, GPURED_MIN, GPURED_I32, 2, deep, 0, GPURED_SCAN_EXCLUSIVE, 0, 0, 1);
+}
+
 /* Axes in the middle, with few columns behind them and many items before: the kernel for such items
  * (as many as it asks for), its borders, and what lies behind those. */
 static void test_device_items(gpured_backend backend) {
@@ -1786,6 +1817,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
                                 {"device_scan_at_once", test_device_scan_at_once, T_CUDA},
                                 {"device_scan_rows", test_device_scan_rows, T_CUDA},
+                                {"device_scan_columns", test_device_scan_columns, T_CUDA},
                                 {"device_best_rows", test_device_best_rows, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
