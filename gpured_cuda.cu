@@ -11048,30 +11048,7 @@ static int choose_beside_long(const machine *m, const gpured__plan *p, int64_t w
   return 1;
 }
 
-/* Lines of up to COLS_FEW elements in at least so many bytes side by side. */
-static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
-  line_scan *a = &s->a;
-  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), v = 16 / size;
-  const int last = a->j.kept_count - 1;
-  int loose = width % v || (uintptr_t)a->j.in % 16 || (uintptr_t)a->j.out % 16 ||
-              a->in_stride * size % 16 || a->out_stride * size % 16;
-  int shared, i;
-  if (p->n > COLS_FEW || width * size < PIECE_SHORT || p->in_dtype != p->out_dtype) return 0;
-  if (a->j.kept[last].stride[GPURED__OUT] != 1) return 0;
-  for (i = 0; i < last; ++i)
-    if (a->j.kept[i].stride[GPURED__IN] * size % 16 || a->j.kept[i].stride[GPURED__OUT] * size % 16)
-      loose = 1;
-  if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
-  s->kernel = gpured__few_kernel(p->acc, kind, p->in_dtype, loose);
-  shared = loose && size >= 4; /* as short_rows says */
-  a->strips = gpured__ceil_div(width, v) + shared;
-  a->tiles = p->outputs / width * a->strips;
-  s->threads = SHORT_THREADS;
-  s->blocks = gpured__ceil_div(gpured__ceil_div(a->tiles, 32 - shared), SHORT_THREADS / 32);
-  return s->kernel != NULL;
-}
-
-/* Do all rows of both tensors begin at so many bytes? Their first axis is that of the lines. */
+/* Do all rows of both tensors begin at so many bytes? The last axis is across the lines. */
 static int rows_begin_at(const line_scan *a, int64_t size, int border) {
   int i;
   if ((uintptr_t)a->j.in % (unsigned)border || (uintptr_t)a->j.out % (unsigned)border) return 0;
@@ -11081,6 +11058,25 @@ static int rows_begin_at(const line_scan *a, int64_t size, int border) {
         a->j.kept[i].stride[GPURED__OUT] * size % border)
       return 0;
   return 1;
+}
+
+/* Lines of up to COLS_FEW elements in at least so many bytes side by side. */
+static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
+  line_scan *a = &s->a;
+  const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), v = 16 / size;
+  const int last = a->j.kept_count - 1;
+  const int loose = width % v || !rows_begin_at(a, size, 16);
+  int shared;
+  if (p->n > COLS_FEW || width * size < PIECE_SHORT || p->in_dtype != p->out_dtype) return 0;
+  if (a->j.kept[last].stride[GPURED__OUT] != 1) return 0;
+  if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
+  s->kernel = gpured__few_kernel(p->acc, kind, p->in_dtype, loose);
+  shared = loose && size >= 4; /* as short_rows says */
+  a->strips = gpured__ceil_div(width, v) + shared;
+  a->tiles = p->outputs / width * a->strips;
+  s->threads = SHORT_THREADS;
+  s->blocks = gpured__ceil_div(gpured__ceil_div(a->tiles, 32 - shared), SHORT_THREADS / 32);
+  return s->kernel != NULL;
 }
 
 /* Wide lines side by side. Rows of floats that are no whole vectors are no slower without. */
