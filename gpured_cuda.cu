@@ -7631,7 +7631,8 @@ static __global__ void __launch_bounds__(stream<A, D>::WARPS * 32 + 32, 1)
  * elements, thread t those of line t, in registers. Tiles are numbered across the lines first, so
  * where there are many lines the tiles that a tile asks for were taken long before it. Where fewer
  * than 17 lines lie side by side, a tile is 16, 8, 4 or 2 wide, and the 32 threads of each warp
- * have those of 2, 4, 8 or 16 tiles that follow each other along the lines.
+ * have those of 2, 4, 8 or 16 tiles that follow each other along the lines. This is for any types
+ * and widths; wide lines of one dtype have the kernels of the part below.
  *
  * Of few lines side by side a warp would read a few bytes here and a few bytes there. If all that a
  * block of threads has is one piece of memory, it passes through shared memory, both ways.
@@ -11079,7 +11080,7 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
   return s->kernel != NULL;
 }
 
-/* Wide lines side by side. Rows of floats that are no whole vectors are no slower without. */
+/* Wide lines side by side. The general kernel is as fast where rows of floats are no vectors. */
 static int choose_columns(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
   line_scan *a = &s->a;
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), pairs = size == 2;
