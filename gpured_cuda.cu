@@ -465,6 +465,17 @@ GPURED__DEV void adjust(uint32_t *x, int how) {
   if (how == GPURED__ABS) *x = (int32_t)*x < 0 ? 0u - *x : *x;
 }
 
+/* Several at once: with the test of `how` outside, each case is its own few instructions. */
+template <int N, class T>
+GPURED__DEV void adjust_all(T *x, int how) {
+  if (how == GPURED__NONZERO)
+#pragma unroll
+    for (int i = 0; i < N; ++i) adjust(&x[i], GPURED__NONZERO);
+  else if (how == GPURED__ABS)
+#pragma unroll
+    for (int i = 0; i < N; ++i) adjust(&x[i], GPURED__ABS);
+}
+
 /* An element of a dtype known at run time. */
 template <class T>
 GPURED__DEV T load_any(const char *base, int64_t index, int dtype) {
@@ -2004,9 +2015,7 @@ template <int D, class T, int V>
 GPURED__DEV void unpack(const uint4 q, T *x, int how) {
 #pragma unroll
   for (int i = 0; i < V; ++i) widen<D>(element_of<D>(q, i), &x[i]);
-  if (how == GPURED__NONZERO || how == GPURED__ABS)
-#pragma unroll
-    for (int i = 0; i < V; ++i) adjust(&x[i], how);
+  adjust_all<V>(x, how);
 }
 
 /* ---- Bytes, four at a time ---- */
@@ -2560,20 +2569,26 @@ GPURED__DEV ragged<D, uint32_t> in_words(const ragged<D, uint64_t> &p) {
 }
 template <int D>
 struct word_search {
+  GPURED__DEV uint32_t greater(const job &j, uint32_t most, uint32_t x) {
+    return max(most, x ^ (uint32_t)(j.flip >> 32));
+  }
+  /* What that has found, as the reduction has it. */
+  GPURED__DEV uint64_t found(const job &j, uint32_t most) {
+    uint64_t x;
+    most ^= (uint32_t)(j.flip >> 32);
+    widen<D>((typename stored<D>::S)most, &x);
+    if (j.how == GPURED__ABS) x = most;
+    return prepared<K_MAX>(x, j);
+  }
   template <class Q>
   GPURED__DEV uint64_t best(const job &j, const Q &p) {
-    const uint32_t flip = (uint32_t)(j.flip >> 32);
     uint32_t most = 0;
-    uint64_t x;
     each_row(in_words(p), [&](int, const uint32_t *y, bool, auto exists) {
 #pragma unroll
       for (int i = 0; i < Q::V; ++i)
-        if (exists(i)) most = max(most, y[i] ^ flip);
+        if (exists(i)) most = greater(j, most, y[i]);
     });
-    most ^= flip;
-    widen<D>((typename stored<D>::S)most, &x);
-    if (p.how == GPURED__ABS) x = most;
-    return p.count > 0 ? prepared<K_MAX>(x, j) : lowest(uint64_t());
+    return p.count > 0 ? found(j, most) : lowest(uint64_t());
   }
   template <class Q>
   GPURED__DEV int find(const job &j, const Q &p, uint64_t m, int t) {
@@ -3830,6 +3845,42 @@ GPURED__DEV void ring_rows(column_ring &ring, int rows, const F &f) {
   }
 }
 
+/* What a thread keeps of V columns where the order is free. */
+template <int A, int D, int K>
+struct free_columns {
+  typedef typename acc<A>::T T;
+  typedef T X; /* as which elements come */
+  T a[strip<D>::V];
+  __device__ __forceinline__ free_columns() {
+#pragma unroll
+    for (int i = 0; i < strip<D>::V; ++i) set_neutral<K>(&a[i]);
+  }
+  __device__ __forceinline__ void join(const job &j, int i, X x) {
+    a[i] = step<K>(a[i], prepared<K>(x, j));
+  }
+  __device__ __forceinline__ T node(const job &, int i) const { return a[i]; }
+};
+/* Extrema of integers of 32 bits: in those. Without a row, no better than any element. */
+template <int D>
+struct word_columns {
+  typedef uint32_t X;
+  uint32_t a[strip<D>::V];
+  __device__ __forceinline__ word_columns() {
+#pragma unroll
+    for (int i = 0; i < strip<D>::V; ++i) a[i] = 0;
+  }
+  __device__ __forceinline__ void join(const job &j, int i, X x) {
+    a[i] = word_search<D>::greater(j, a[i], x);
+  }
+  __device__ __forceinline__ uint64_t node(const job &j, int i) const {
+    return word_search<D>::found(j, a[i]);
+  }
+};
+template <>
+struct free_columns<GPURED__U64, GPURED_I32, K_MAX> : word_columns<GPURED_I32> {};
+template <>
+struct free_columns<GPURED__U64, GPURED_U32, K_MAX> : word_columns<GPURED_U32> {};
+
 enum { SEGMENT_TREE, SEGMENT_FREE, SEGMENT_BEST, SEGMENT_BYTES };
 __host__ __device__ constexpr int segment_way(int a, int d, int k) {
   return is_byte(d) && k != K_MUL ? SEGMENT_BYTES
@@ -3871,19 +3922,18 @@ struct column_segment<A, D, K, SEGMENT_FREE> {
   template <class F>
   GPURED__DEV void run(const job &j, const cols &, const column_share &share, column_ring &ring,
                        T *, const F &put) {
-    T a[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
+    typedef typename free_columns<A, D, K>::X X;
+    free_columns<A, D, K> kept;
     ring_rows(ring, share.rows, [&](int, const uint4 &raw) {
-      T x[V];
-      unpack<D, T, V>(raw, x, j.how);
+      X x[V];
+      unpack<D, X, V>(raw, x, j.how);
 #pragma unroll
-      for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
+      for (int i = 0; i < V; ++i) kept.join(j, i, x[i]);
     });
-    share.each_of_last<D, T>(j.how, [&](int i, T x) { a[i] = step<K>(a[i], prepared<K>(x, j)); });
+    share.each_of_last<D, X>(j.how, [&](int i, X x) { kept.join(j, i, x); });
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < V; ++i) put(i, a[i]);
+    for (int i = 0; i < V; ++i) put(i, kept.node(j, i));
   }
 };
 
@@ -4796,15 +4846,17 @@ struct short_column<A, D, K, SEGMENT_FREE> {
   enum { V = strip<D>::V };
   template <class R, class F>
   GPURED__DEV void run(const job &j, const R &rows, const F &put) {
+    typedef typename free_columns<A, D, K>::X X;
+    free_columns<A, D, K> kept;
     T a[V];
-#pragma unroll
-    for (int i = 0; i < V; ++i) set_neutral<K>(&a[i]);
     rows.each([&](int, const uint4 &raw) {
-      T x[V];
-      unpack<D, T, V>(raw, x, j.how);
+      X x[V];
+      unpack<D, X, V>(raw, x, j.how);
 #pragma unroll
-      for (int i = 0; i < V; ++i) a[i] = step<K>(a[i], prepared<K>(x[i], j));
+      for (int i = 0; i < V; ++i) kept.join(j, i, x[i]);
     });
+#pragma unroll
+    for (int i = 0; i < V; ++i) a[i] = kept.node(j, i);
     rows.template meet<K, V>(a);
     put(a);
   }
@@ -4887,9 +4939,7 @@ GPURED__DEV void run_few(const job &j, const R &rows, const F &put) {
     typename acc<A>::T x[ROWS];
 #pragma unroll
     for (int l = 0; l < ROWS; ++l) widen<D>(element_of<D>(raw[l], i), &x[l]);
-    if (j.how == GPURED__NONZERO || j.how == GPURED__ABS)
-#pragma unroll
-      for (int l = 0; l < ROWS; ++l) adjust(&x[l], j.how);
+    adjust_all<ROWS>(x, j.how);
     result[i] = alone<A, K, ROWS>::node(j, x, rows.n);
   }
   put(result);
@@ -5220,7 +5270,7 @@ struct small_column {
   __device__ __forceinline__ T operator()(int i) const {
     T x;
     widen<D>(*(const typename stored<D>::S *)(stage + small_place(at + i * row)), &x);
-    if (how == GPURED__NONZERO || how == GPURED__ABS) adjust(&x, how);
+    adjust_all<1>(&x, how);
     return x;
   }
 };
@@ -6033,7 +6083,8 @@ struct line_scan {
   int64_t strips; /* lines side by side: so many blocks of threads across (few rows: threads), */
   int64_t turns;  /* and so many along a line, if lines are long; */
   int width_log2; /* tiles are so wide; */
-  int lines; /* of a block, if they are short (of scan_short, a warp; of scan_rows, a ticket); */
+  int lines; /* of a block, if they are short (of scan_short, a warp; of scan_rows, a ticket; of
+                scan_columns, from the first line of a strip to that of the next, in threads) */
   int unit;  /* what a block has is one piece of memory: units of so many elements; 0: is not */
   unsigned unit_recip[2]; /* 2^32 / vectors of a unit that a gap follows, upwards: input, output */
   int chunks;             /* of a tile */
@@ -8227,7 +8278,7 @@ struct column_space {
   E seen[COLUMN_LEVELS][GPURED__LANES][32];
 };
 
-/* Sums and products of integers of 4 bytes need no more of them. */
+/* Sums and products of integers of up to 4 bytes need no more of them. */
 struct low_bits {
   uint32_t x;
 };
@@ -8259,6 +8310,14 @@ template <int A>
 struct column_value<A, K_MUL, GPURED_I32> {
   typedef low_bits T;
 };
+template <int A>
+struct column_value<A, K_ADD, GPURED_I8> {
+  typedef low_bits T;
+};
+template <int A>
+struct column_value<A, K_MUL, GPURED_I8> {
+  typedef low_bits T;
+};
 
 /* A thread has COLUMN_GROUPS groups of 16 elements. */
 enum { COLUMN_GROUPS = 2, COLUMN_WARPS = GPURED__LANES / COLUMN_GROUPS };
@@ -8271,6 +8330,7 @@ struct columns {
   typedef typename lines_of_thread<T, S, V>::E E;
   typedef typename lines_of_thread<T, S, V>::R R;
   enum { G = COLUMN_GROUPS, N = G * GPURED__LANES, THREADS = COLUMN_WARPS * 32 };
+  enum { SECTOR = 32 / sizeof(R) };
   enum { PACKED = V == 2, ASIDE = sizeof(E) == 4, BLOCKS = ASIDE ? 4 : PACKED ? 3 : 2 };
 
   GPURED__DEV column_place find(const line_scan &a, unsigned number, int warp) {
@@ -8283,7 +8343,7 @@ struct columns {
     p.outer = rest / tiles;
     p.tile = (int)(rest - p.outer * tiles);
     p.strip = unit - all * strips;
-    p.line = p.strip * 32 + threadIdx.x % 32;
+    p.line = p.strip * (unsigned)a.lines + threadIdx.x % 32;
     p.exists = p.line < width && all == rest;
     p.line = min(p.line, width - 1);
     p.left = (int)min(a.j.n - (int64_t)p.tile * BESIDE_ROWS - warp % a.chunks * N, (int64_t)N);
@@ -8349,7 +8409,8 @@ struct columns {
     /* Group g becomes results, e1 standing before it, in memory; `last`: the result there, for
      * exclusive scans. */
     __device__ __forceinline__ void results(const line_scan &a, const column_place &p, char *to,
-                                            int part, const E *aside, int g, E e1, E *last) {
+                                            unsigned rows, int part, const E *aside, int g, E e1,
+                                            E *last) {
       E *y = PACKED || ASIDE ? v : v + g * GPURED__LANES;
       if (PACKED) scan_group(a, g, y);
 #pragma unroll
@@ -8364,14 +8425,29 @@ struct columns {
         y[0] = *last;
         *last = end;
       }
-      store(a, p, to, g, p.tile + part + g == 0, y);
+      store(a, to, g, rows >> g * GPURED__LANES & 0xffff, p.tile + part + g == 0, y);
     }
   };
-  /* Results of group g. */
-  GPURED__DEV void store(const line_scan &a, const column_place &p, char *to, int g, bool begins,
+  /* The rows of which a thread stores its results, a bit for each. Strips that would share sectors
+   * overlap: each but the last one stores those that begin in its first a.lines. */
+  GPURED__DEV unsigned stored_rows(const line_scan &a, const column_place &p, const char *to) {
+    const unsigned at = (unsigned)((uintptr_t)to / sizeof(R)), step = (unsigned)(a.out_stride / V);
+    const int t = (int)threadIdx.x % 32, own = p.strip + 1 < a.strips ? a.lines : 32;
+    unsigned rows = 0;
+    if (!p.exists || p.left <= 0) return 0;
+    const unsigned exist = ~0u >> (N - p.left);
+    if (a.lines == 32) return exist;
+#pragma unroll
+    for (int i = 0; i < SECTOR; ++i) {
+      const int begins = t - (int)((at + i * step) % SECTOR);
+      if (begins < own && (begins >= 0 || p.strip == 0)) rows |= 1u << i;
+    }
+    return exist & rows * (~0u / ((1u << SECTOR) - 1));
+  }
+  /* Results of group g, of rows that are stored. */
+  GPURED__DEV void store(const line_scan &a, char *to, int g, unsigned rows, bool begins,
                          const E *y) {
     const int step = (int)a.out_stride * SIZE, first = g * GPURED__LANES;
-    const int left = (p.exists ? p.left : 0) - first;
     T x[GPURED__LANES * V];
     R raw[GPURED__LANES];
     memcpy(x, y, sizeof x);
@@ -8388,13 +8464,13 @@ struct columns {
     if (a.exclusive && begins)
 #pragma unroll
       for (int c = 0; c < V; ++c) ((S *)raw)[c] = nothing_stored<S>(a, typename acc<A>::T());
-    if (left >= GPURED__LANES) {
+    if (a.lines == 32 && rows == 0xffff) {
 #pragma unroll
       for (int i = 0; i < GPURED__LANES; ++i) *(R *)(to + (int64_t)(first + i) * step) = raw[i];
     } else {
 #pragma unroll
       for (int i = 0; i < GPURED__LANES; ++i)
-        if (i < left) *(R *)(to + (int64_t)(first + i) * step) = raw[i];
+        if (rows >> i & 1) *(R *)(to + (int64_t)(first + i) * step) = raw[i];
     }
   }
 };
@@ -8571,11 +8647,13 @@ static __global__ void __launch_bounds__(columns<A, K, D>::THREADS, columns<A, K
     __syncthreads();
   }
   char *const to = form::at(a, p, part, GPURED__OUT);
+  const unsigned rows = form::stored_rows(a, p, to);
   last = e2;
   if (a.exclusive) last = column_last<K>(a, p, s, e2, first, part * G);
 #pragma unroll
   for (int g = 0; g < G; ++g)
-    held.results(a, p, to, part, aside, g, column_before<K>(s, e2, first, part * G + g), &last);
+    held.results(a, p, to, rows, part, aside, g, column_before<K>(s, e2, first, part * G + g),
+                 &last);
 }
 
 /* ---- Few rows ---- */
@@ -8596,11 +8674,23 @@ GPURED__DEV void set_element(uint4 *q, int i, uint64_t bits) {
   *q = make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+/* The result of nothing. */
+template <class T>
+GPURED__DEV void set_empty(T *x, const line_scan &a) {
+  *x = (T)a.empty_real;
+}
+GPURED__DEV void set_empty(uint64_t *x, const line_scan &a) { *x = a.empty_integer; }
+GPURED__DEV void set_empty(low_bits *x, const line_scan &a) { x->x = (uint32_t)a.empty_integer; }
+template <int SIZE>
+GPURED__DEV uint64_t packed_bits(const job &j, low_bits y) {
+  return packed_bits<SIZE>(j, (uint64_t)y.x);
+}
+
 /* A column, scanned: what its elements become. */
 template <int A, int K, int D, int ROWS>
 GPURED__DEV void scan_column(const line_scan &a, uint4 (&raw)[ROWS], int i) {
   enum { SIZE = stored<D>::SIZE };
-  typedef typename acc<A>::T T;
+  typedef typename column_value<A, K, D>::T T;
   T v[GPURED__LANES], none;
   set_neutral<K>(&none);
 #pragma unroll
@@ -8608,15 +8698,18 @@ GPURED__DEV void scan_column(const line_scan &a, uint4 (&raw)[ROWS], int i) {
     v[l] = none;
     if (l >= ROWS || l >= a.j.n) continue;
     widen<D>(element_of<D>(raw[l], i), &v[l]);
-    v[l] = scanned<A, K>::enter(v[l], a.j);
+    flip_element<K>(&v[l], a.j);
   }
   doubling<K, T, 1>::scan(v);
 #pragma unroll
-  for (int l = 0; l < ROWS; ++l) v[l] = scanned<A, K>::leave(combined<K>(none, v[l]), a.j);
+  for (int l = 0; l < ROWS; ++l) {
+    v[l] = combined<K>(none, v[l]);
+    flip_element<K>(&v[l], a.j);
+  }
   if (a.exclusive) {
 #pragma unroll
     for (int l = ROWS - 1; l > 0; --l) v[l] = v[l - 1];
-    v[0] = A == GPURED__U64 ? (T)a.empty_integer : (T)a.empty_real;
+    set_empty(&v[0], a);
   }
 #pragma unroll
   for (int l = 0; l < ROWS; ++l) set_element<SIZE>(&raw[l], i, packed_bits<SIZE>(a.j, v[l]));
@@ -11049,16 +11142,18 @@ static int choose_beside_long(const machine *m, const gpured__plan *p, int64_t w
   return 1;
 }
 
-/* Do all rows of both tensors begin at so many bytes? The last axis is across the lines. */
-static int rows_begin_at(const line_scan *a, int64_t size, int border) {
+/* Do all rows of a tensor begin at so many bytes? The last axis is across the lines. */
+static int rows_begin_at(const line_scan *a, int operand, int64_t size, int border) {
+  const uintptr_t data = operand == GPURED__IN ? (uintptr_t)a->j.in : (uintptr_t)a->j.out;
+  const int64_t step = operand == GPURED__IN ? a->in_stride : a->out_stride;
   int i;
-  if ((uintptr_t)a->j.in % (unsigned)border || (uintptr_t)a->j.out % (unsigned)border) return 0;
-  if (a->in_stride * size % border || a->out_stride * size % border) return 0;
+  if (data % (unsigned)border || step * size % border) return 0;
   for (i = 0; i + 1 < a->j.kept_count; ++i)
-    if (a->j.kept[i].stride[GPURED__IN] * size % border ||
-        a->j.kept[i].stride[GPURED__OUT] * size % border)
-      return 0;
+    if (a->j.kept[i].stride[operand] * size % border) return 0;
   return 1;
+}
+static int both_begin_at(const line_scan *a, int64_t size, int border) {
+  return rows_begin_at(a, GPURED__IN, size, border) && rows_begin_at(a, GPURED__OUT, size, border);
 }
 
 /* Lines of up to COLS_FEW elements in at least so many bytes side by side. */
@@ -11066,11 +11161,12 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
   line_scan *a = &s->a;
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), v = 16 / size;
   const int last = a->j.kept_count - 1;
-  const int loose = width % v || !rows_begin_at(a, size, 16);
+  const int loose = width % v || !both_begin_at(a, size, 16);
   int shared;
   if (p->n > COLS_FEW || width * size < PIECE_SHORT || p->in_dtype != p->out_dtype) return 0;
   if (a->j.kept[last].stride[GPURED__OUT] != 1) return 0;
   if (loose && a->in_stride < 0) return 0; /* the input's end is where those begin */
+  if (loose && size == 1) return 0;        /* stored byte by byte they take longer (H200) */
   s->kernel = gpured__few_kernel(p->acc, kind, p->in_dtype, loose);
   shared = loose && size >= 4; /* as short_rows says */
   a->strips = gpured__ceil_div(width, v) + shared;
@@ -11080,36 +11176,56 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
   return s->kernel != NULL;
 }
 
-/* Wide lines side by side. The general kernel is as fast where rows of floats are no vectors. */
+/* Do strips of wide lines side by side overlap by what a sector may have of the one in front? So
+ * they do where rows of results cut sectors: one that is written in two parts costs three times the
+ * write. Not in place, where the sector has been read, and is written before the next strip reads
+ * it; nor of elements of 2 bytes, which lose more than they gain (measured on an H200). */
+static int strips_overlap(const gpured__plan *p, const line_scan *a, int64_t threads,
+                          int64_t size) {
+  if (p->in == p->out || size == 2 || threads <= 32) return 0;
+  return !rows_begin_at(a, GPURED__OUT, size, 16);
+}
+static int64_t overlapping_strips(int64_t threads, int64_t size) {
+  const int64_t shared = 32 / size;
+  return gpured__ceil_div(threads - shared, 32 - shared);
+}
+
+/* Wide lines side by side. */
 static int choose_columns(const gpured__plan *p, int kind, int64_t width, scan_launch *s) {
   line_scan *a = &s->a;
   const int64_t size = (int64_t)gpured__dtype_size(p->in_dtype), pairs = size == 2;
   const int64_t items = p->outputs / width, tiles = gpured__ceil_div(p->n, BESIDE_ROWS);
-  const int64_t strips = gpured__ceil_div(width, pairs ? 64 : 32), units = items * tiles * strips;
+  const int64_t threads = width >> pairs; /* across */
+  const int overlap = strips_overlap(p, a, threads, size);
   const int64_t in_step = a->in_stride * size, out_step = a->out_stride * size;
   const int low = kind != K_MAX && size == 4; /* 4 bytes of a sum or product are enough */
   const size_t value = (size_t)(p->acc == GPURED__F32 || low ? 4 : 8) << pairs;
+  int64_t most; /* strips, wherever data lie */
   if (p->n <= BESIDE_TINY || p->in_dtype != p->out_dtype || a->j.kept_count > 2) return 0;
   if (a->j.kept[a->j.kept_count - 1].stride[GPURED__OUT] != 1 || width * size < 128) return 0;
-  if (p->acc == GPURED__F32 && !rows_begin_at(a, size, pairs ? 4 : 16)) return 0;
-  if ((pairs && width % 2) || width > INT32_MAX / 2 || units > INT32_MAX / 2) return 0;
+  if (pairs && (width % 2 || !both_begin_at(a, size, 4))) return 0;
+  if (width > INT32_MAX / 2 || items * tiles * width > INT32_MAX / 2 * (int64_t)16) return 0;
   if (in_step != (int)in_step || out_step != (int)out_step) return 0;
   if (tiles > (int64_t)1 << 4 * COLUMN_LEVELS) return 0;
+  if (overlap && p->acc == GPURED__F32 && p->n <= 64) return 0; /* the general kernel is faster */
   s->kernel = gpured__column_scan_kernel(p->acc, kind, p->in_dtype);
   if (!s->kernel) return 0;
   a->chunks = COLUMN_WARPS; /* that a line's elements in a tile have */
   while (tiles == 1 && p->n * 2 <= (int64_t)a->chunks * COLUMN_GROUPS * GPURED__LANES)
     a->chunks /= 2;
   a->line_tiles = tiles;
-  a->strips = strips;
   a->turns = items * tiles;
+  a->lines = (int)(overlap ? 32 - 32 / size : 32);
+  most = gpured__ceil_div(threads, 32);
+  a->strips = overlap ? overlapping_strips(threads, size) : most;
+  if (threads > 32 && !pairs) most = overlapping_strips(threads, size);
   if (tiles > 1) {
     set_levels(a, tiles, COLUMN_LEVELS);
-    a->last_at = a->line_values * items * strips * 32;
-    s->workspace =
-        8 * (STATE_HEAD + (size_t)(a->last_at + (a->exclusive ? units * 32 : 0)) * value / 4);
+    a->last_at = a->line_values * items * a->strips * 32;
+    most *= (a->line_values + (a->exclusive ? tiles : 0)) * items * 32;
+    s->workspace = 8 * (STATE_HEAD + (size_t)most * value / 4);
   }
-  s->blocks = gpured__ceil_div(units, COLUMN_WARPS / a->chunks);
+  s->blocks = gpured__ceil_div(items * tiles * a->strips, COLUMN_WARPS / a->chunks);
   s->threads = COLUMN_WARPS * 32;
   s->shared = value / 4 * sizeof(column_space<float>);
   if (value == 4) s->shared += value * GPURED__LANES * (size_t)s->threads;
@@ -11121,10 +11237,10 @@ static int choose_columns(const gpured__plan *p, int kind, int64_t width, scan_l
 static int choose_beside(const machine *m, const gpured__plan *p, int kind, size_t size,
                          scan_launch *s) {
   line_scan *a = &s->a;
-  const int last = p->kept_count - 1, tiny_rows = p->n < BESIDE_TINY && is_one_piece(a, 1);
+  const int last = p->kept_count - 1;
+  const int tiny_rows = p->n > 1 && p->n < BESIDE_TINY && is_one_piece(a, 1);
   int64_t width = 1;
   int i = 0;
-  if (p->n < 2) return 0;
   if (!tiny_rows) {
     if (a->in_stride == 1 || a->in_stride == -1) return 0;
     while (i <= last && (a->j.kept[i].stride[GPURED__IN] != 1 || a->j.kept[i].n < 2)) ++i;
@@ -11135,6 +11251,7 @@ static int choose_beside(const machine *m, const gpured__plan *p, int kind, size
     width = across.n;
   }
   if (!tiny_rows && choose_few_rows(p, kind, width, s)) return 1;
+  if (p->n < 2) return 0;
   if (!tiny_rows && choose_columns(p, kind, width, s)) return 1;
   if (p->n <= BESIDE_ROWS)
     choose_beside_short(m, p, width, size, s);
@@ -11202,8 +11319,8 @@ static void choose_scan(const machine *m, const gpured__plan *p, scan_launch *s)
   const size_t size = (size_t)(p->acc == GPURED__F32 ? 4 : 8) * (kind == K_LSE ? 2 : 1);
   memset(s, 0, sizeof *s);
   describe(p, &a->j);
-  a->in_stride = p->line_count ? p->line[0].stride[GPURED__IN] : 0;
-  a->out_stride = p->line_count ? p->line[0].stride[GPURED__OUT] : 0;
+  a->in_stride = p->line_count && p->n > 1 ? p->line[0].stride[GPURED__IN] : 0;
+  a->out_stride = p->line_count && p->n > 1 ? p->line[0].stride[GPURED__OUT] : 0;
   a->exclusive = (p->flags & GPURED_SCAN_EXCLUSIVE) != 0;
   gpured__empty_value(p, &a->empty_integer, &a->empty_real);
   if (choose_short(m, p, kind, s) || choose_beside(m, p, kind, size, s)) return;
@@ -18332,12 +18449,14 @@ static const void *few_kernel(int loose) {
   return loose ? (const void *)scan_few_rows<A, K, D, true>
                : (const void *)scan_few_rows<A, K, D, false>;
 }
+/* Signs count where elements are compared. */
 template <int A, int D>
 struct few_table {
+  enum { EITHER = D == GPURED_U32 ? (int)GPURED_I32 : D == GPURED_U8 ? (int)GPURED_I8 : D };
   static const void *kernel(int k, int loose) {
-    if (k == K_MUL) return few_kernel<A, K_MUL, D>(loose);
+    if (k == K_MUL) return few_kernel<A, K_MUL, EITHER>(loose);
     if (k == K_MAX) return few_kernel<A, K_MAX, D>(loose);
-    return k == K_ADD ? few_kernel<A, K_ADD, D>(loose) : NULL;
+    return k == K_ADD ? few_kernel<A, K_ADD, EITHER>(loose) : NULL;
   }
 };
 
@@ -18654,7 +18773,11 @@ GPURED__TABLE const void *gpured__integer_kernel(int dtype, int how, int kind) {
 }
 
 GPURED__TABLE const void *gpured__few_kernel(int acc, int k, int dtype, int loose) {
-  return kernel_of_dtype<few_table>(acc, dtype, k, loose);
+  if (acc == GPURED__U64 && dtype == GPURED_I8)
+    return few_table<GPURED__U64, GPURED_I8>::kernel(k, loose);
+  if (acc == GPURED__U64 && dtype == GPURED_U8)
+    return few_table<GPURED__U64, GPURED_U8>::kernel(k, loose);
+  return kernel_of_any_width<few_table>(acc, dtype, k, loose);
 }
 
 GPURED__TABLE const void *gpured__short_scan_kernel(int acc, int k, int dtype, int vectors) {

@@ -404,7 +404,7 @@ static const reduce_row reduce_rows[] = {
     {"sum i8 rows 2^21x1001", GPURED_SUM, GPURED_I8, 1, P(21), 1001},
     {"argmax f32 rows 2^20x1000", GPURED_ARGMAX, GPURED_F32, 1, P(20), 1000},
     {"argmax f32 rows 2^20x1001", GPURED_ARGMAX, GPURED_F32, 1, P(20), 1001},
-    {"argmax f32 rows 2^19x2049", GPURED_ARGMAX, GPURED_F32, 1, P(19), 2049},
+    {"argmax f32 rows 500000x2049", GPURED_ARGMAX, GPURED_F32, 1, 500000, 2049},
     {"argmax bf16 rows 40000x50257", GPURED_ARGMAX, GPURED_BF16, 1, 40000, 50257},
     {"lse f32 rows 2e7x51", GPURED_LOGSUMEXP, GPURED_F32, 1, 20000000, 51},
     {"lse f32 rows 10^7x101", GPURED_LOGSUMEXP, GPURED_F32, 1, 10000000, 101},

@@ -504,7 +504,7 @@ static void test_device_scan_rows(gpured_backend backend) {
 static void test_device_scan_columns(gpured_backend backend) {
   static const int64_t rows[] = {17,  31,  32,  33,  63,  65,   128,  129,  200,  255,
                                  256, 257, 511, 513, 777, 4096, 4097, 5000, 9001, 66000};
-  static const int64_t cols[] = {32, 33, 36, 64, 66, 100, 128, 130, 300, 1000};
+  static const int64_t cols[] = {32, 33, 36, 41, 64, 66, 100, 128, 130, 300, 301, 1000};
   static const int ops[] = {GPURED_SUM, GPURED_MAX, GPURED_PROD, GPURED_MIN};
   static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
   static const int dtypes[] = {GPURED_F32, GPURED_F16, GPURED_I32, GPURED_F64,
