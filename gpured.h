@@ -1759,6 +1759,8 @@ enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 enum { GPURED__FROM_MEMORY = 1 << 20 };
 /* Up to so many bytes a sequence alone is taken to be in the first cache. */
 enum { GPURED__CACHED = 32 * 1024 };
+/* What a caller knows of where a sequence lies. */
+enum { GPURED__ANYWHERE, GPURED__NEAR, GPURED__FAR };
 /* Rows that are far apart are asked for so many before their turn. */
 enum { GPURED__ROWS_AHEAD = 16 };
 /* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at once. */
@@ -1921,7 +1923,7 @@ typedef struct gpured__kernels {
   void (*push)(int kernel, gpured__state *st, const gpured__node *block);
   void (*close)(int kernel, gpured__state *st, gpured__node *out);
   void (*result)(int op, int kernel, const gpured__node *node, int64_t n, int ddof, void *out);
-  void (*flat)(int kernel, const void *x, int64_t n, int cached, void *out);
+  void (*flat)(int kernel, const void *x, int64_t n, int where, void *out);
   void (*rows)(int kernel, const void *x, int64_t stride, int64_t rows, int64_t n, int ask,
                void *out);
   void (*few)(int kernel, const void *x, int64_t stride, int64_t n, int64_t columns, void *out);
@@ -2224,6 +2226,10 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 /* Do loops over what comes from memory in whole vectors ask for what lies ahead? With AVX-512 the
  * hardware does so too late; loops over narrower vectors are slower for it. */
 #define GPURED__ASKS (GPURED__WIDTH == 64)
+
+/* Is what comes from memory walked block by block? With vectors of half a line or less the second
+ * of two blocks side by side is met before the hardware has read it: AMD's have 0.6 of a read. */
+#define GPURED__IN_TURN (GPURED__X86 && GPURED__WIDTH <= 32)
 
 /* Are there vectors of narrower floats to widen? */
 #define GPURED__LOADS_NARROW              \
@@ -4367,8 +4373,9 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
 }
 #endif
 
+/* far: does it come from memory? */
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
-                                         const GPURED__T *w, int64_t n) {
+                                         const GPURED__T *w, int64_t n, int far) {
   GPURED__V acc[2][GPURED__NV];
   int64_t len, count = st->count;
 #if GPURED__FLOAT && GPURED__NV <= 4
@@ -4379,7 +4386,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
 #endif
   for (; n > 0; n -= len, x += len, w += len) {
 #if GPURED__NV <= 4
-    if (n >= 2 * GPURED__BLOCK && !(count & 1)) {
+    if (n >= 2 * GPURED__BLOCK && !(count & 1) && !(GPURED__IN_TURN && far)) {
       GPURED__N(two_blocks)(kernel, acc, x, w);
       GPURED__N(push_lanes)(kernel, st->stack + 1, count / 2, acc[0]);
       len = 2 * GPURED__BLOCK;
@@ -4392,6 +4399,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
     len = GPURED__BLOCK;
   }
   st->count = count;
+  (void)far;
 }
 
 /* The tree over all lanes pushed, as close does it. */
@@ -4512,14 +4520,16 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
 }
 #endif
 
-GPURED__COPIES(feed_fold, (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n),
-               st, x, w, n);
+GPURED__COPIES(feed_fold,
+               (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n, int far), st,
+               x, w, n, far);
 
 /* Every kernel by its number. */
 GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
                                   const void *weight, int64_t n, int64_t index) {
   const GPURED__T *x = (const GPURED__T *)data,
                   *w = kernel == GPURED__DOT ? (const GPURED__T *)weight : x;
+  const int far = n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
   switch (kernel) {
     case GPURED__ARG_MIN:
       GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
@@ -4536,7 +4546,7 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       break;
 #endif
     default:
-      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n);
+      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n, far);
       break;
   }
 }
@@ -4752,9 +4762,8 @@ GPURED__INLINE int GPURED__N(flat_extreme)(int kernel, const GPURED__T *x, int64
 }
 #endif
 
-/* Reduce of n contiguous elements to one number, in one call. cached: do they lie in the first
- * cache? */
-GPURED__INLINE void GPURED__N(flat_fold)(int kernel, const GPURED__T *x, int64_t n, int cached,
+/* Reduce of n contiguous elements to one number, in one call. */
+GPURED__INLINE void GPURED__N(flat_fold)(int kernel, const GPURED__T *x, int64_t n, int where,
                                          GPURED__T *out) {
   gpured__state st;
   GPURED__V acc[GPURED__NV];
@@ -4771,25 +4780,27 @@ GPURED__INLINE void GPURED__N(flat_fold)(int kernel, const GPURED__T *x, int64_t
   } else {
     st.count = 0;
 #if GPURED__NV <= 2
-    if (cached && n >= GPURED__BESIDE * GPURED__BLOCK && kernel != GPURED__MIN &&
+    if (where == GPURED__NEAR && n >= GPURED__BESIDE * GPURED__BLOCK && kernel != GPURED__MIN &&
         kernel != GPURED__MAX && kernel != GPURED__MAX_ABS)
       GPURED__N(feed_cached)(kernel, &st, x, n);
 #endif
     done = st.count * GPURED__BLOCK;
-    if (done < n) GPURED__N(feed)(kernel, &st, x + done, x + done, n - done, done);
+    if (done < n)
+      GPURED__WITH_KERNEL(kernel, feed_fold, &st, x + done, x + done, n - done,
+                          where == GPURED__FAR);
     GPURED__N(close_lanes)(kernel, &st, acc);
   }
   GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc)));
   *out = y[0];
-  (void)cached;
 }
 
-GPURED__COPIES(flat_fold, (const GPURED__T *x, int64_t n, int cached, GPURED__T *out), x, n, cached,
+GPURED__COPIES(flat_fold, (const GPURED__T *x, int64_t n, int where, GPURED__T *out), x, n, where,
                out);
 
-GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int cached, void *out) {
-  cached = cached && n * GPURED__ESIZE <= GPURED__CACHED;
-  GPURED__WITH_KERNEL(kernel, flat_fold, (const GPURED__T *)x, n, cached, (GPURED__T *)out);
+GPURED__FUNC void GPURED__N(flat)(int kernel, const void *x, int64_t n, int where, void *out) {
+  if (where == GPURED__NEAR && n * GPURED__ESIZE > GPURED__CACHED) where = GPURED__ANYWHERE;
+  if (n * GPURED__ESIZE >= GPURED__FROM_MEMORY) where = GPURED__FAR;
+  GPURED__WITH_KERNEL(kernel, flat_fold, (const GPURED__T *)x, n, where, (GPURED__T *)out);
 }
 
 GPURED__COPIES(rows_fold,
@@ -4859,7 +4870,8 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
   }
 #endif
   if (n > GPURED__BLOCK) {
-    for (; rows > 0; --rows, x += stride) GPURED__N(flat)(kernel, x, n, 0, out++);
+    const int where = ask ? GPURED__FAR : GPURED__ANYWHERE;
+    for (; rows > 0; --rows, x += stride) GPURED__N(flat)(kernel, x, n, where, out++);
     return;
   }
 #if GPURED__PLAIN_ROWS
@@ -6872,6 +6884,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__SHUFFLE
 #undef GPURED__UNROLL_ROWS
 #undef GPURED__ASKS
+#undef GPURED__IN_TURN
 #undef GPURED__UNROLL
 #undef GPURED__UNROLL_4
 #undef GPURED__CASE
@@ -7884,7 +7897,7 @@ GPURED__INLINE int gpured__small_inline(int op, int32_t dtype, const void *x, in
   else if (axis == 1)
     k->rows(kernel, x, cols, rows, cols, 0, out);
   else
-    k->flat(kernel, x, rows * cols, 1, out);
+    k->flat(kernel, x, rows * cols, GPURED__NEAR, out);
   if (op == GPURED_MEAN || op == GPURED_NORM2)
     k->finish(op, out, kept, axis == 0 ? rows : axis == 1 ? cols : rows * cols);
   gpured__mode_leave(mode);
