@@ -5433,12 +5433,32 @@ GPURED__INLINE void GPURED__N(carry_add)(int kernel, GPURED__N(carry) * c, int l
 }
 
 /* The last element of a doubling scan is the adjacent-pair tree over its group: each round joins
- * neighbours, and four leave the totals of 16 groups (or of 16 blocks). */
+ * neighbours, and four leave the totals of 16 groups (or of 16 blocks). Between the rounds of AVX2
+ * elements lie where one instruction brings them, and the last one puts them in order. */
 #if GPURED__PASS < 100
-GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, GPURED__V a, GPURED__V b) {
+GPURED__INLINE GPURED__V GPURED__N(join_pairs)(int kernel, int round, GPURED__V a, GPURED__V b) {
+#if GPURED__X86 && GPURED__WIDTH == 32
+  const int across = GPURED__ESIZE == 4 ? round == 2 : round % 2 == 1; /* from half to half */
+  __m256d even, odd;
+  if (across) {
+    even = _mm256_permute2f128_pd((__m256d)a, (__m256d)b, 0x20);
+    odd = _mm256_permute2f128_pd((__m256d)a, (__m256d)b, 0x31);
+  } else if (GPURED__ESIZE == 4) {
+    even = (__m256d)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);
+    odd = (__m256d)_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd);
+  } else {
+    even = _mm256_unpacklo_pd((__m256d)a, (__m256d)b);
+    odd = _mm256_unpackhi_pd((__m256d)a, (__m256d)b);
+  }
+  a = GPURED__N(scan_combine)(kernel, (GPURED__V)even, (GPURED__V)odd);
+  if (GPURED__ESIZE == 4 && round == 3) a = (GPURED__V)_mm256_permute4x64_pd((__m256d)a, 0xd8);
+  return a;
+#else
   GPURED__V even, odd;
+  (void)round;
   GPURED__N(halves)(2, a, b, &even, &odd);
   return GPURED__N(scan_combine)(kernel, even, odd);
+#endif
 }
 
 GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPURED__T *totals) {
@@ -5447,13 +5467,13 @@ GPURED__INLINE void GPURED__N(group_totals)(int kernel, const GPURED__T *x, GPUR
   for (i = 0; i < GPURED__NV; ++i, x += GPURED__LANES * GPURED__W) {
     GPURED__UNROLL
     for (k = 0; k < 8; ++k)
-      v[k] = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x + 2 * k * GPURED__W),
+      v[k] = GPURED__N(join_pairs)(kernel, 0, GPURED__N(load)(x + 2 * k * GPURED__W),
                                    GPURED__N(load)(x + (2 * k + 1) * GPURED__W));
     GPURED__UNROLL
-    for (k = 0; k < 4; ++k) v[k] = GPURED__N(join_pairs)(kernel, v[2 * k], v[2 * k + 1]);
-    v[0] = GPURED__N(join_pairs)(kernel, v[0], v[1]);
-    v[1] = GPURED__N(join_pairs)(kernel, v[2], v[3]);
-    GPURED__N(store)(totals + i * GPURED__W, GPURED__N(join_pairs)(kernel, v[0], v[1]));
+    for (k = 0; k < 4; ++k) v[k] = GPURED__N(join_pairs)(kernel, 1, v[2 * k], v[2 * k + 1]);
+    v[0] = GPURED__N(join_pairs)(kernel, 2, v[0], v[1]);
+    v[1] = GPURED__N(join_pairs)(kernel, 2, v[2], v[3]);
+    GPURED__N(store)(totals + i * GPURED__W, GPURED__N(join_pairs)(kernel, 3, v[0], v[1]));
   }
 }
 #else
@@ -5540,11 +5560,12 @@ GPURED__INLINE void GPURED__N(scan_near)(int kernel, unsigned how, const GPURED_
  * alone, and the last one scans the groups again, from the first cache. Vectors leave whole, to
  * addresses of such: the end of `last`, the newest results, waits for the next ones.
  */
+enum { GPURED__N(line_vectors) = 64 / GPURED__WIDTH };
 typedef struct GPURED__N(scan_flow) {
-  GPURED__T *to; /* of the next vector that leaves */
+  GPURED__T *to; /* of the next line that leaves */
   GPURED__T *y;  /* of the first result */
   int shift;     /* how many of the newest results wait */
-  GPURED__V last;
+  GPURED__V last[GPURED__N(line_vectors)];
 #if GPURED__WIDTH == 64
   __m512i from;
 #elif GPURED__WIDTH == 32
@@ -5555,9 +5576,10 @@ typedef struct GPURED__N(scan_flow) {
 /* From y on, where nothing before it may be written. */
 GPURED__INLINE GPURED__N(scan_flow) GPURED__N(flow_start)(GPURED__T *y) {
   GPURED__N(scan_flow) f;
-  f.shift = (int)((uintptr_t)y % GPURED__WIDTH / sizeof *y);
-  f.to = (GPURED__T *)((uintptr_t)y / GPURED__WIDTH * GPURED__WIDTH);
-  f.last = GPURED__N(splat)(0);
+  int i;
+  f.shift = (int)((uintptr_t)y % 64 / sizeof *y);
+  f.to = (GPURED__T *)((uintptr_t)y / 64 * 64);
+  for (i = 0; i < GPURED__N(line_vectors); ++i) f.last[i] = GPURED__N(splat)(0);
   f.y = y;
 #if GPURED__WIDTH == 64
   f.from = _mm512_sub_epi32(
@@ -5565,29 +5587,43 @@ GPURED__INLINE GPURED__N(scan_flow) GPURED__N(flow_start)(GPURED__T *y) {
       _mm512_set1_epi32(f.shift * (GPURED__ESIZE / 4)));
 #elif GPURED__WIDTH == 32
   f.from = _mm256_sub_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0),
-                            _mm256_set1_epi32(f.shift * (GPURED__ESIZE / 4)));
+                            _mm256_set1_epi32(f.shift % GPURED__W * (GPURED__ESIZE / 4)));
   f.waits = f.from; /* negative there */
 #endif
   return f;
 }
 
-GPURED__INLINE void GPURED__N(flow)(GPURED__N(scan_flow) * f, GPURED__V v) {
-  GPURED__V out = v;
+/* The newest of `older` that wait, and those of `newer` that do not. */
+GPURED__INLINE GPURED__V GPURED__N(flow_pair)(const GPURED__N(scan_flow) * f, GPURED__V older,
+                                              GPURED__V newer) {
 #if GPURED__WIDTH == 64
-  out = (GPURED__V)_mm512_permutex2var_epi32((__m512i)f->last, f->from, (__m512i)v);
-#elif GPURED__WIDTH == 32
-  if (f->shift > 0) {
-    const __m256i newer = _mm256_permutevar8x32_epi32((__m256i)v, f->from),
-                  older = _mm256_permutevar8x32_epi32((__m256i)f->last, f->from);
-    out = (GPURED__V)_mm256_blendv_ps((__m256)newer, (__m256)older, (__m256)f->waits);
-  }
+  return (GPURED__V)_mm512_permutex2var_epi32((__m512i)older, f->from, (__m512i)newer);
+#else
+  const __m256i a = _mm256_permutevar8x32_epi32((__m256i)older, f->from),
+                b = _mm256_permutevar8x32_epi32((__m256i)newer, f->from);
+  return (GPURED__V)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)f->waits);
 #endif
-  if (f->to >= f->y)
-    GPURED__N(stream)(f->to, out);
-  else
-    GPURED__N(store)(f->y, v);
-  f->to += GPURED__W;
-  f->last = v;
+}
+
+/* The vectors of a line, which leave one behind the other. */
+GPURED__INLINE void GPURED__N(flow_line)(GPURED__N(scan_flow) * f, GPURED__T *to,
+                                         const GPURED__V *v) {
+#if GPURED__WIDTH == 64
+  GPURED__N(stream)(to, GPURED__N(flow_pair)(f, f->last[0], v[0]));
+  f->last[0] = v[0];
+#else
+  GPURED__V a = v[0], b = v[1];
+  if (f->shift >= GPURED__W) {
+    a = GPURED__N(flow_pair)(f, f->last[0], f->last[1]);
+    b = GPURED__N(flow_pair)(f, f->last[1], v[0]);
+  } else if (f->shift > 0) {
+    a = GPURED__N(flow_pair)(f, f->last[1], v[0]);
+    b = GPURED__N(flow_pair)(f, v[0], v[1]);
+  }
+  GPURED__N(stream)(to, a);
+  GPURED__N(stream)(to + GPURED__W, b);
+  f->last[0] = v[0], f->last[1] = v[1];
+#endif
 }
 
 GPURED__INLINE void GPURED__N(flow_group)(int kernel, const GPURED__T *x, GPURED__T e,
@@ -5597,7 +5633,17 @@ GPURED__INLINE void GPURED__N(flow_group)(int kernel, const GPURED__T *x, GPURED
   int i;
   GPURED__N(scan_vectors)(kernel, x, v);
   GPURED__UNROLL
-  for (i = 0; i < GPURED__NV; ++i) GPURED__N(flow)(f, GPURED__N(scan_result)(kernel, before, v[i]));
+  for (i = 0; i < GPURED__NV; ++i) v[i] = GPURED__N(scan_result)(kernel, before, v[i]);
+  if (f->to < f->y) {
+    GPURED__N(store_row)(f->y, v);
+    for (i = 0; i < GPURED__N(line_vectors); ++i)
+      f->last[i] = v[GPURED__NV - GPURED__N(line_vectors) + i];
+  } else {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; i += GPURED__N(line_vectors))
+      GPURED__N(flow_line)(f, f->to + i * GPURED__W, v + i);
+  }
+  f->to += GPURED__LANES;
 }
 
 /* The totals of the groups of a block at x (see group_totals), and between the steps to them the
@@ -5613,11 +5659,11 @@ GPURED__INLINE void GPURED__N(flow_turn)(int kernel, int64_t ahead, const GPURED
     if (x) {
       for (g = 0; ahead && g < 4 * GPURED__WIDTH; g += 64)
         GPURED__PREFETCH_FAR((const char *)x + g + ahead);
-      a = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
+      a = GPURED__N(join_pairs)(kernel, 0, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
       x += 2 * GPURED__W;
-      b = GPURED__N(join_pairs)(kernel, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
+      b = GPURED__N(join_pairs)(kernel, 0, GPURED__N(load)(x), GPURED__N(load)(x + GPURED__W));
       x += 2 * GPURED__W;
-      v[k] = GPURED__N(join_pairs)(kernel, a, b);
+      v[k] = GPURED__N(join_pairs)(kernel, 1, a, b);
     }
     if (done) { /* as many groups as that was */
       GPURED__UNROLL_4
@@ -5625,9 +5671,9 @@ GPURED__INLINE void GPURED__N(flow_turn)(int kernel, int64_t ahead, const GPURED
         GPURED__N(flow_group)(kernel, done, *e++, f);
     }
     if (!x || k < 3) continue;
-    a = GPURED__N(join_pairs)(kernel, v[0], v[1]);
-    b = GPURED__N(join_pairs)(kernel, v[2], v[3]);
-    GPURED__N(store)(totals, GPURED__N(join_pairs)(kernel, a, b));
+    a = GPURED__N(join_pairs)(kernel, 2, v[0], v[1]);
+    b = GPURED__N(join_pairs)(kernel, 2, v[2], v[3]);
+    GPURED__N(store)(totals, GPURED__N(join_pairs)(kernel, 3, a, b));
     totals += GPURED__W;
   }
 }
@@ -5640,7 +5686,7 @@ GPURED__INLINE void GPURED__N(scan_past)(int kernel, unsigned how, int64_t ahead
   block[4], *read = block, *join = block + 1, *wait = block + 2, *emit = block + 3, *next;
   GPURED__N(scan_flow) f;
   int64_t at, done;
-  int whole;
+  int whole, i;
   if (!(how & GPURED__SCAN_ASK)) ahead = 0;
   if (how & GPURED_SCAN_EXCLUSIVE) *y++ = c->last;
   f = GPURED__N(flow_start)(y);
@@ -5653,7 +5699,8 @@ GPURED__INLINE void GPURED__N(scan_past)(int kernel, unsigned how, int64_t ahead
       (kernel, ahead, whole ? x + at : NULL, read->totals, done >= 0 ? x + done : NULL, emit->e,
        &f);
     } else {
-      GPURED__N(store)(y + done - GPURED__W, f.last);
+      for (i = 0; i < GPURED__N(line_vectors); ++i)
+        GPURED__N(store)(y + done - (GPURED__N(line_vectors) - i) * GPURED__W, f.last[i]);
       GPURED__N(scan_end)(kernel, how, emit, n - done, c, y + done);
     }
     if (at > 0 && at - GPURED__BLOCK < n) GPURED__N(scan_carry)(kernel, join, c);
