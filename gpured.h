@@ -897,8 +897,8 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #endif
 
 /* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
- * gain a third by asking (AMD's lose up to a quarter), and enough for a few rows side by side, which
- * lose by it. */
+ * gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough for a few
+ * rows side by side, which lose by it. */
 GPURED__INLINE int gpured__on_intel(void) {
 #if GPURED__X86
   return __builtin_cpu_is("intel") != 0;
@@ -1978,6 +1978,7 @@ typedef struct gpured__scan_kernels {
   void (*strip_start)(int kernel, gpured__scan_strip *st, const void *empty);
   void (*expand)(void *dst, const void *src, int64_t n);
   void (*collapse)(void *dst, const void *src, int64_t n);
+  int asks;     /* do lines past the caches ask on all processors? */
   size_t size;  /* of an element of the scan */
   size_t carry; /* of what is kept from one piece of a line to the next, which begins with the last
                    result */
@@ -6901,6 +6902,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
                                                              GPURED__N(expand),
                                                              GPURED__N(collapse),
 #endif
+                                                             GPURED__WIDTH == 32,
                                                              sizeof(GPURED__T),
                                                              sizeof(GPURED__N(carry))};
 
@@ -8506,7 +8508,8 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
   if (!job->direct || p->in == p->out || (uintptr_t)p->out % size != 0) return;
   if (bytes <= (double)GPURED__STREAM_BYTES || (strips && !gpured__scan_aligned(p))) return;
   job->how |= GPURED__SCAN_STREAM;
-  if (gpured__on_intel() && (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
+  if ((gpured__on_intel() || (job->s->asks && !strips)) &&
+      (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
     job->how |= GPURED__SCAN_ASK;
   if (strips) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
 }
