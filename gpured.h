@@ -5911,9 +5911,30 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
   GPURED__N(store)((GPURED__T *)st->slots + column, e);
 }
 
-/* The results of one group in W columns, from its rows. */
-GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpured__scan_strip *st,
-                                            int64_t column, GPURED__V *v, GPURED__T *const *y,
+/* Results past the caches, as whole lines of memory: a vector that is the first half of one is held
+ * until the second one comes. */
+#define GPURED__LINES_LEAVE (GPURED__X86 && GPURED__WIDTH >= 32)
+#if GPURED__LINES_LEAVE
+GPURED__INLINE void GPURED__N(strip_leave)(int64_t column, const GPURED__V *v, GPURED__V *held,
+                                           GPURED__T *const *y, int64_t rows) {
+  const int first = GPURED__WIDTH < 64 && column * GPURED__ESIZE % 64 == 0;
+  int p;
+  GPURED__UNROLL
+  for (p = 0; first && p < GPURED__LANES; ++p) held[p] = v[p];
+  GPURED__UNROLL
+  for (p = 0; !first && p < GPURED__LANES; ++p) {
+    if (p >= rows) break;
+    if (GPURED__WIDTH < 64) GPURED__N(stream)(y[p] + column - GPURED__W, held[p]);
+    GPURED__N(stream)(y[p] + column, v[p]);
+  }
+}
+#endif
+
+/* The results of one group in W columns, from its rows, past the caches or not. `held` is what
+ * strip_leave needs. */
+GPURED__INLINE void GPURED__N(strip_finish)(int kernel, int past, unsigned how,
+                                            const gpured__scan_strip *st, int64_t column,
+                                            GPURED__V *v, GPURED__V *held, GPURED__T *const *y,
                                             int64_t rows) {
   GPURED__T *slots = (GPURED__T *)st->slots + column;
   const GPURED__V e = GPURED__N(load)(slots);
@@ -5928,13 +5949,49 @@ GPURED__INLINE void GPURED__N(strip_finish)(int kernel, unsigned how, const gpur
     for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
     v[0] = last;
   }
+#if GPURED__LINES_LEAVE
+  if (past) {
+    GPURED__N(strip_leave)(column, v, held, y, rows);
+    return;
+  }
+#endif
+  (void)held, (void)past;
   GPURED__UNROLL
   for (p = 0; p < GPURED__LANES; ++p) {
     if (p >= rows) break;
-    if (GPURED__WIDTH == 64 && (how & GPURED__SCAN_STREAM)) /* a whole line of memory */
-      GPURED__N(stream)(y[p] + column, v[p]);
-    else
-      GPURED__N(store)(y[p] + column, v[p]);
+    GPURED__N(store)(y[p] + column, v[p]);
+  }
+}
+
+/* A group: rows that lie so many bytes before the next ones of each. */
+GPURED__INLINE void GPURED__N(strip_group)(int kernel, int past, unsigned how,
+                                           const gpured__scan_strip *st,
+                                           const GPURED__T *const *from, GPURED__T *const *to,
+                                           int64_t rows, int64_t ahead, int64_t behind) {
+  const int ask = (how & GPURED__SCAN_STREAM) &&
+                  ahead * GPURED__ESIZE <= (int64_t)GPURED__LANES * GPURED__ASK_ROWS;
+  GPURED__V v[GPURED__LANES], held[GPURED__LANES], total;
+  int64_t c;
+  int o, p;
+  for (c = 0; c < st->width; c += GPURED__W) {
+    GPURED__UNROLL
+    for (p = 0; p < GPURED__LANES; ++p) {
+      v[p] = GPURED__N(load)(from[p] + c);
+      if (how & GPURED__SCAN_ASK)
+        GPURED__PREFETCH_FAR(from[p] + c + ahead);
+      else if (ask)
+        GPURED__PREFETCH(from[p] + c + ahead);
+      if (ask && !GPURED__LINES_LEAVE) GPURED__PREFETCH(to[p] + c + behind);
+    }
+    GPURED__UNROLL
+    for (o = 1; o < GPURED__LANES; o *= 2) {
+      GPURED__UNROLL
+      for (p = GPURED__LANES - 1; p >= o; --p)
+        v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
+    }
+    total = v[GPURED__LANES - 1];
+    GPURED__N(strip_finish)(kernel, past, how, st, c, v, held, to, rows);
+    if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
   }
 }
 
@@ -5944,38 +6001,19 @@ GPURED__INLINE void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan
                                           int64_t y_step, int64_t rows) {
   const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
   GPURED__T *to[GPURED__LANES];
-  GPURED__V v[GPURED__LANES], total;
   const int64_t ahead = GPURED__LANES * x_step, behind = GPURED__LANES * y_step;
-  const int ask = (how & GPURED__SCAN_STREAM) && x_step * (int64_t)sizeof *x <= GPURED__ASK_ROWS;
-  int64_t c;
-  int o, p;
+  int p;
   for (; rows > 0; rows -= GPURED__LANES) {
     for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
       from[p] = p < rows ? x : none;
       to[p] = y;
     }
     --st->groups;
-    for (c = 0; c < st->width; c += GPURED__W) {
-      GPURED__UNROLL
-      for (p = 0; p < GPURED__LANES; ++p) {
-        v[p] = GPURED__N(load)(from[p] + c);
-        if (how & GPURED__SCAN_ASK)
-          GPURED__PREFETCH_FAR(from[p] + c + ahead);
-        else if (ask)
-          GPURED__PREFETCH(from[p] + c + ahead);
-        if (ask && GPURED__WIDTH < 64) GPURED__PREFETCH(to[p] + c + behind);
-      }
-      GPURED__UNROLL
-      for (o = 1; o < GPURED__LANES; o *= 2) {
-        GPURED__UNROLL
-        for (p = GPURED__LANES - 1; p >= o; --p)
-          v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
-      }
-      total = v[GPURED__LANES - 1];
-      GPURED__N(strip_finish)(kernel, how, st, c, v, to, rows);
-      if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
-    }
-    for (o = 0; o < st->levels && ++st->count[o] == GPURED__LANES; ++o) st->count[o] = 0;
+    if (GPURED__LINES_LEAVE && (how & GPURED__SCAN_STREAM))
+      GPURED__N(strip_group)(kernel, 1, how, st, from, to, rows, ahead, behind);
+    else
+      GPURED__N(strip_group)(kernel, 0, how, st, from, to, rows, ahead, behind);
+    for (p = 0; p < st->levels && ++st->count[p] == GPURED__LANES; ++p) st->count[p] = 0;
   }
 }
 
@@ -5990,10 +6028,11 @@ GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_s
   const GPURED__T *x = (const GPURED__T *)in;
   GPURED__T *y = (GPURED__T *)out;
   GPURED__WITH_SCAN(kernel, strip_rows, how, st, x, x_step, y, y_step, rows);
-#if GPURED__X86 && GPURED__WIDTH == 64
+#if GPURED__LINES_LEAVE
   if (how & GPURED__SCAN_STREAM) _mm_sfence();
 #endif
 }
+#undef GPURED__LINES_LEAVE
 
 GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st,
                                               const void *empty) {
