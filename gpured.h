@@ -897,8 +897,8 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #endif
 
 /* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
- * gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough for a few
- * rows side by side, which lose by it. */
+ * gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough for rows
+ * side by side, which lose by it. */
 GPURED__INLINE int gpured__on_intel(void) {
 #if GPURED__X86
   return __builtin_cpu_is("intel") != 0;
@@ -5558,8 +5558,9 @@ GPURED__INLINE void GPURED__N(scan_near)(int kernel, unsigned how, const GPURED_
 /*
  * Past the caches. Stores to memory leave slowly and in order, and any other store waits for those
  * before it: so next to nothing else is stored here. The first step keeps the totals of the groups
- * alone, and the last one scans the groups again, from the first cache. Vectors leave whole, to
- * addresses of such: the end of `last`, the newest results, waits for the next ones.
+ * alone, and the last one scans the groups again, from the first cache. Whole lines of memory leave,
+ * both halves without a store between them: the end of `last`, the newest results, waits for the
+ * next ones.
  */
 enum { GPURED__N(line_vectors) = 64 / GPURED__WIDTH };
 typedef struct GPURED__N(scan_flow) {
@@ -5700,7 +5701,8 @@ GPURED__INLINE void GPURED__N(scan_past)(int kernel, unsigned how, int64_t ahead
       (kernel, ahead, whole ? x + at : NULL, read->totals, done >= 0 ? x + done : NULL, emit->e,
        &f);
     } else {
-      for (i = 0; i < GPURED__N(line_vectors); ++i)
+      /* what has left already is not brought back */
+      for (i = 0; f.shift > 0 && i < GPURED__N(line_vectors); ++i)
         GPURED__N(store)(y + done - (GPURED__N(line_vectors) - i) * GPURED__W, f.last[i]);
       GPURED__N(scan_end)(kernel, how, emit, n - done, c, y + done);
     }
