@@ -11178,8 +11178,9 @@ static int choose_few_rows(const gpured__plan *p, int kind, int64_t width, scan_
 
 /* Do strips of wide lines side by side overlap by what a sector may have of the one in front? So
  * they do where rows of results cut sectors: one that is written in two parts costs three times the
- * write. Not in place, where the sector has been read, and is written before the next strip reads
- * it; nor of elements of 2 bytes, which lose more than they gain (measured on an H200). */
+ * write. Not in place: a strip would read what the one in front has stored, and to write a sector
+ * that has just been read costs nothing more. Nor of elements of 2 bytes, which lose more than they
+ * gain (measured on an H200). */
 static int strips_overlap(const gpured__plan *p, const line_scan *a, int64_t threads,
                           int64_t size) {
   if (p->in == p->out || size == 2 || threads <= 32) return 0;
