@@ -3290,8 +3290,8 @@ GPURED__INLINE void GPURED__N(merge_vectors)(GPURED__V *m1, GPURED__V *s1, GPURE
   const GPURED__N(mask) first_less = a < m2;
   const GPURED__V d = GPURED__N(select)(a == m2, zero, zero - GPURED__N(abs)(a - m2)),
                   large = GPURED__N(select)(first_less, s2, *s1),
-                  small = GPURED__N(select)(first_less, *s1, s2);
-  const GPURED__V s = GPURED__N(fma)(small, GPURED__N(exp)(d), large);
+                  smaller = GPURED__N(select)(first_less, *s1, s2);
+  const GPURED__V s = GPURED__N(fma)(smaller, GPURED__N(exp)(d), large);
   *s1 = GPURED__N(select)(GPURED__N(isnan)(m), GPURED__N(splat)(1), s);
   *m1 = m;
 }
@@ -4374,9 +4374,9 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
 }
 #endif
 
-/* far: does it come from memory? */
+/* from_memory: do they come from there, and not from a cache? */
 GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GPURED__T *x,
-                                         const GPURED__T *w, int64_t n, int far) {
+                                         const GPURED__T *w, int64_t n, int from_memory) {
   GPURED__V acc[2][GPURED__NV];
   int64_t len, count = st->count;
 #if GPURED__FLOAT && GPURED__NV <= 4
@@ -4387,7 +4387,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
 #endif
   for (; n > 0; n -= len, x += len, w += len) {
 #if GPURED__NV <= 4
-    if (n >= 2 * GPURED__BLOCK && !(count & 1) && !(GPURED__IN_TURN && far)) {
+    if (n >= 2 * GPURED__BLOCK && !(count & 1) && !(GPURED__IN_TURN && from_memory)) {
       GPURED__N(two_blocks)(kernel, acc, x, w);
       GPURED__N(push_lanes)(kernel, st->stack + 1, count / 2, acc[0]);
       len = 2 * GPURED__BLOCK;
@@ -4400,7 +4400,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
     len = GPURED__BLOCK;
   }
   st->count = count;
-  (void)far;
+  (void)from_memory;
 }
 
 /* The tree over all lanes pushed, as close does it. */
@@ -4522,15 +4522,16 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
 #endif
 
 GPURED__COPIES(feed_fold,
-               (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n, int far), st,
-               x, w, n, far);
+               (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n,
+                int from_memory),
+               st, x, w, n, from_memory);
 
 /* Every kernel by its number. */
 GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
                                   const void *weight, int64_t n, int64_t index) {
   const GPURED__T *x = (const GPURED__T *)data,
                   *w = kernel == GPURED__DOT ? (const GPURED__T *)weight : x;
-  const int far = n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
+  const int from_memory = n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
   switch (kernel) {
     case GPURED__ARG_MIN:
       GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
@@ -4547,7 +4548,7 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       break;
 #endif
     default:
-      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n, far);
+      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n, from_memory);
       break;
   }
 }

@@ -34,6 +34,13 @@ check 'implementation with OpenMP' \
 refuses 'implementation under -ffast-math' '#error' \
   $CC -ffast-math -DGPURED_IMPLEMENTATION -I. -fsyntax-only "$scratch/unit.c"
 
+# Windows' headers define these words, some as nothing. The next check needs none of its compilers.
+check 'words that are macros in windows.h' \
+  $CC -std=c99 $warnings $OMPFLAG -Dnear= -Dfar= -Dsmall=char -Dhyper=int -Dinterface=struct \
+  -Dpascal= -Dcdecl= -DIN= -DOUT= -DOPTIONAL= -DCONST=const -DERROR=0 -DTRUE=1 -DFALSE=0 \
+  '-Dmin(a,b)=(((a)<(b))?(a):(b))' '-Dmax(a,b)=(((a)>(b))?(a):(b))' -DGPURED_IMPLEMENTATION -I. \
+  -fsyntax-only "$scratch/unit.c"
+
 # The library of make is C with the user's flags, so C is not optimized here, and C++ a little.
 user=tests/build/user.c other=tests/build/other.c
 $CC -std=c99 $OMPFLAG -I. -O1 -c $other -o "$scratch/other.o"
