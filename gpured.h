@@ -5920,12 +5920,14 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
 #if GPURED__LINES_LEAVE
 GPURED__INLINE void GPURED__N(strip_leave)(int64_t column, const GPURED__V *v, GPURED__V *held,
                                            GPURED__T *const *y, int64_t rows) {
-  const int first = GPURED__WIDTH < 64 && column * GPURED__ESIZE % 64 == 0;
   int p;
+  if (GPURED__WIDTH < 64 && column * GPURED__ESIZE % 64 == 0) {
+    GPURED__UNROLL
+    for (p = 0; p < GPURED__LANES; ++p) held[p] = v[p];
+    return;
+  }
   GPURED__UNROLL
-  for (p = 0; first && p < GPURED__LANES; ++p) held[p] = v[p];
-  GPURED__UNROLL
-  for (p = 0; !first && p < GPURED__LANES; ++p) {
+  for (p = 0; p < GPURED__LANES; ++p) {
     if (p >= rows) break;
     if (GPURED__WIDTH < 64) GPURED__N(stream)(y[p] + column - GPURED__W, held[p]);
     GPURED__N(stream)(y[p] + column, v[p]);
