@@ -2725,9 +2725,9 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 /*
  * GPURED__COPIES makes a function for each folding kernel of an inlined one, whose first argument
  * becomes a constant (those that nothing calls vanish); GPURED__OF calls one of them, and
- * GPURED__WITH_KERNEL the right one. They are functions, and not cases of one switch, since the time
- * in which a function is compiled grows faster than its length. All kernels share one where code is
- * spared.
+ * GPURED__WITH_KERNEL the right one; Dot is among them only by name, for what has weights. They are
+ * functions, and not cases of one switch, since the time in which a function is compiled grows
+ * faster than its length. All kernels share one where code is spared.
  */
 #define GPURED__COPY(number, name, parameters, ...)         \
   GPURED__FUNC void GPURED__N(name##_##number) parameters { \
@@ -2739,8 +2739,10 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
     break
 #if GPURED__SPARING
 #define GPURED__COPIES(name, parameters, ...) typedef int GPURED__N(name##_copies)
+#define GPURED__COPIES_WITH_DOT GPURED__COPIES
 #define GPURED__OF(number, name, ...) GPURED__N(name)(GPURED__##number, __VA_ARGS__)
 #define GPURED__WITH_KERNEL(kernel, name, ...) GPURED__N(name)(kernel, __VA_ARGS__)
+#define GPURED__WITH_KERNEL_OR_DOT GPURED__WITH_KERNEL
 #else
 #if GPURED__FLOAT
 #define GPURED__FLOAT_COPIES(name, parameters, ...)      \
@@ -2758,24 +2760,34 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 #define GPURED__COPIES(name, parameters, ...)             \
   GPURED__COPY(ADD, name, parameters, __VA_ARGS__)        \
   GPURED__COPY(ADD_SQUARE, name, parameters, __VA_ARGS__) \
-  GPURED__COPY(DOT, name, parameters, __VA_ARGS__)        \
   GPURED__COPY(MUL, name, parameters, __VA_ARGS__)        \
   GPURED__COPY(MIN, name, parameters, __VA_ARGS__)        \
   GPURED__COPY(MAX, name, parameters, __VA_ARGS__)        \
   GPURED__FLOAT_COPIES(name, parameters, __VA_ARGS__)     \
   typedef int GPURED__N(name##_copies)
+#define GPURED__COPIES_WITH_DOT(name, parameters, ...) \
+  GPURED__COPY(DOT, name, parameters, __VA_ARGS__)     \
+  GPURED__COPIES(name, parameters, __VA_ARGS__)
 #define GPURED__OF(number, name, ...) GPURED__N(name##_##number)(__VA_ARGS__)
-#define GPURED__WITH_KERNEL(kernel, name, ...)   \
-  switch (kernel) {                              \
-    GPURED__PICK(ADD, name, __VA_ARGS__);        \
-    GPURED__PICK(ADD_SQUARE, name, __VA_ARGS__); \
-    GPURED__PICK(DOT, name, __VA_ARGS__);        \
-    GPURED__PICK(MUL, name, __VA_ARGS__);        \
-    GPURED__PICK(MIN, name, __VA_ARGS__);        \
-    GPURED__PICK(MAX, name, __VA_ARGS__);        \
-    GPURED__PICK_FLOAT(name, __VA_ARGS__);       \
-    default:                                     \
-      break;                                     \
+#define GPURED__PICK_KERNEL(name, ...)         \
+  GPURED__PICK(ADD, name, __VA_ARGS__);        \
+  GPURED__PICK(ADD_SQUARE, name, __VA_ARGS__); \
+  GPURED__PICK(MUL, name, __VA_ARGS__);        \
+  GPURED__PICK(MIN, name, __VA_ARGS__);        \
+  GPURED__PICK(MAX, name, __VA_ARGS__);        \
+  GPURED__PICK_FLOAT(name, __VA_ARGS__)
+#define GPURED__WITH_KERNEL(kernel, name, ...) \
+  switch (kernel) {                            \
+    GPURED__PICK_KERNEL(name, __VA_ARGS__);    \
+    default:                                   \
+      break;                                   \
+  }
+#define GPURED__WITH_KERNEL_OR_DOT(kernel, name, ...) \
+  switch (kernel) {                                   \
+    GPURED__PICK(DOT, name, __VA_ARGS__);             \
+    GPURED__PICK_KERNEL(name, __VA_ARGS__);           \
+    default:                                          \
+      break;                                          \
   }
 #endif
 
@@ -4089,15 +4101,15 @@ GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const G
   }
 }
 
-GPURED__COPIES(columns_on,
-               (gpured__strip * st, const GPURED__T *x, int64_t stride, const GPURED__T *w,
-                int64_t n),
-               st, x, stride, w, n);
+GPURED__COPIES_WITH_DOT(columns_on,
+                        (gpured__strip * st, const GPURED__T *x, int64_t stride, const GPURED__T *w,
+                         int64_t n),
+                        st, x, stride, w, n);
 
 GPURED__FUNC void GPURED__N(columns)(int kernel, gpured__strip *st, const void *data,
                                      int64_t stride, const void *weight, int64_t n) {
   const GPURED__T *x = (const GPURED__T *)data, *w = weight ? (const GPURED__T *)weight : x;
-  GPURED__WITH_KERNEL(kernel, columns_on, st, x, stride, w, n);
+  GPURED__WITH_KERNEL_OR_DOT(kernel, columns_on, st, x, stride, w, n);
 }
 
 /* Puts the lanes of the columns into slot 0. */
@@ -4521,10 +4533,10 @@ GPURED__FUNC void GPURED__N(feed_moments)(gpured__state *st, const GPURED__T *x,
 }
 #endif
 
-GPURED__COPIES(feed_fold,
-               (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n,
-                int from_memory),
-               st, x, w, n, from_memory);
+GPURED__COPIES_WITH_DOT(feed_fold,
+                        (gpured__state * st, const GPURED__T *x, const GPURED__T *w, int64_t n,
+                         int from_memory),
+                        st, x, w, n, from_memory);
 
 /* Every kernel by its number. */
 GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *data,
@@ -4548,7 +4560,7 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
       break;
 #endif
     default:
-      GPURED__WITH_KERNEL(kernel, feed_fold, st, x, w, n, from_memory);
+      GPURED__WITH_KERNEL_OR_DOT(kernel, feed_fold, st, x, w, n, from_memory);
       break;
   }
 }
@@ -6986,8 +6998,11 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__FLOAT_COPIES
 #undef GPURED__PICK_FLOAT
 #undef GPURED__COPIES
+#undef GPURED__COPIES_WITH_DOT
 #undef GPURED__OF
+#undef GPURED__PICK_KERNEL
 #undef GPURED__WITH_KERNEL
+#undef GPURED__WITH_KERNEL_OR_DOT
 #undef GPURED__SCAN_COPIES
 #undef GPURED__SCAN
 #undef GPURED__WITH_SCAN
