@@ -187,9 +187,10 @@ static const int64_t small_sizes[] = {
     47,   48,   49,   63,   64,   65,   127,  128,  129,  239,  240,  241,  255,  256,  257,  271,
     272,  273,  511,  512,  513,  767,  768,  769,  1023, 1024, 1025, 1279, 1280, 1281, 2047, 2048,
     2049, 3071, 3072, 3073, 3328, 4095, 4096, 4097, 5119, 5120, 5121, 8191, 8192, 8193};
-static const int64_t large_sizes[] = {16383,  16384,  16385,  32767,  32768,   32769,   65535,
-                                      65536,  65537,  131071, 131072, 131073,  262143,  262144,
-                                      262145, 524287, 524288, 524289, 1048575, 1048576, 1048577};
+static const int64_t large_sizes[] = {16383,  16384,   16385,   32767,  32768,  32769,  65535,
+                                      65536,  65537,   131071,  131072, 131073, 262143, 262144,
+                                      262145, 458751,  458752,  458753, 524287, 524288, 524289,
+                                      600001, 1048575, 1048576, 1048577};
 
 static void one_size(gpured_backend backend, int dtype, int64_t n, int kind, int stride) {
   int64_t shape[2] = {n, stride};
@@ -216,15 +217,16 @@ static void test_sizes(gpured_backend backend) {
 }
 
 static void test_sizes_large(gpured_backend backend) {
-  static const int ops[] = {GPURED_SUM, GPURED_SUMSQ, GPURED_LOGSUMEXP, GPURED_VAR, GPURED_ARGMAX};
-  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_BF16};
+  static const int ops[] = {GPURED_SUM,       GPURED_SUMSQ, GPURED_NORM1,
+                            GPURED_LOGSUMEXP, GPURED_VAR,   GPURED_ARGMAX};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_BF16, GPURED_I64};
   int i, j, k;
   for (j = 0; j < COUNT(large_sizes); ++j)
     for (k = 0; k < COUNT(dtypes); ++k) {
       box in = box_filled(dtypes[k], 1, &large_sizes[j], LAYOUT_C, OR_UNIFORM, 3u + (uint64_t)j);
       for (i = 0; i < COUNT(ops); ++i) {
         reduce_case c = {backend, ops[i], &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
-        if (k == 0 || i < 2 || large_sizes[j] < 70000) check(&c);
+        if (k == 0 || i < 3 || large_sizes[j] < 70000) check(&c);
       }
       box_free(&in);
     }
