@@ -12,7 +12,7 @@ target() {
     command -v "$tool" >/dev/null || { skip "$arch: no $tool"; return; }
   done
   rm -f "$scratch/check"
-  check "$arch: compiled" "$compiler" "$@" $warnings -O1 -I. -static tests/golden_check.c \
+  check "$arch: compiled" "$compiler" "$@" $warnings -O2 -I. -static tests/golden_check.c \
     gpured_omp.c -o "$scratch/check" -lm
   [ -x "$scratch/check" ] || return
   check "$arch: golden vectors" "$emulator" "$scratch/check" tests/golden/golden.txt
