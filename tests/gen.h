@@ -86,9 +86,10 @@ static inline uint64_t gen_random(uint64_t seed, uint64_t i) {
 /* The pattern of +-m * 2^scale, for a result that the format holds as a normal number or zero. */
 static inline uint64_t gen_scaled(gen_format f, int negative, uint64_t m, int scale) {
   uint64_t sign = (uint64_t)(negative != 0) << (f.bits - 1);
-  int e = 0;
+  int e = 0, half;
   if (m == 0) return sign;
-  while (m >> e > 1) ++e;
+  for (half = 32; half > 0; half /= 2)
+    if (m >> e >> half) e += half;
   m = (m << (f.fraction - e)) & ((UINT64_C(1) << f.fraction) - 1);
   return sign | ((uint64_t)(f.bias + e + scale) << f.fraction) | m;
 }
@@ -230,11 +231,29 @@ static inline int64_t gen_count(const gpured_tensor *t) {
 static inline int64_t gen_offset(const gpured_tensor *t, int64_t i) {
   int64_t offset = 0;
   int d;
-  for (d = t->ndim - 1; d >= 0; --d) {
-    offset += i % t->shape[d] * t->strides[d];
-    i /= t->shape[d];
+  for (d = t->ndim - 1; d >= 0 && i > 0; --d) {
+    const int64_t n = t->shape[d];
+    if (i < n) return offset + i * t->strides[d];
+    offset += i % n * t->strides[d];
+    i /= n;
   }
   return offset;
+}
+
+/* From one element to the next: its place in each axis, and its offset. All elements in turn cost
+ * no division so. */
+typedef struct gen_place {
+  int64_t at[GPURED_MAX_NDIM], offset;
+} gen_place;
+
+static inline void gen_next(const gpured_tensor *t, gen_place *p) {
+  int d;
+  for (d = t->ndim - 1; d >= 0; --d) {
+    p->offset += t->strides[d];
+    if (++p->at[d] < t->shape[d]) return;
+    p->offset -= t->shape[d] * t->strides[d];
+    p->at[d] = 0;
+  }
 }
 
 /* The bit pattern of the element at an offset, whatever the byte order. */
@@ -283,8 +302,9 @@ static inline void gen_poke(const gpured_tensor *t, int64_t offset, uint64_t pat
 /* Writes the data (kind, seed) to t through its strides, in row-major order. */
 static inline void oracle_fill(const gpured_tensor *t, int kind, uint64_t seed) {
   int64_t i, n = gen_count(t);
-  for (i = 0; i < n; ++i) {
-    gen_poke(t, gen_offset(t, i), gen_element(t->dtype, kind, seed, (uint64_t)i));
+  gen_place p = {{0}, 0};
+  for (i = 0; i < n; ++i, gen_next(t, &p)) {
+    gen_poke(t, p.offset, gen_element(t->dtype, kind, seed, (uint64_t)i));
   }
 }
 
@@ -293,8 +313,9 @@ static inline uint64_t oracle_hash(const gpured_tensor *t) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
   int64_t i, n = gen_count(t);
   int b, bits = gen_format_of(t->dtype).bits;
-  for (i = 0; i < n; ++i) {
-    uint64_t v = gen_peek(t, gen_offset(t, i));
+  gen_place p = {{0}, 0};
+  for (i = 0; i < n; ++i, gen_next(t, &p)) {
+    uint64_t v = gen_peek(t, p.offset);
     for (b = 0; b < bits; b += 8) h = (h ^ ((v >> b) & 255)) * UINT64_C(0x100000001b3);
   }
   return h;

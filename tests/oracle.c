@@ -3,8 +3,8 @@
  * it is.
  *
  * Floats are carried in double, whatever T is: every f32 is a double exactly. Each operation rounds
- * to T by itself and goes through volatile, so that nothing is fused or reordered with any flags.
- * NaN is found by its bits. Integers are carried as uint64_t.
+ * to T by itself, and its result goes through volatile, so that nothing is fused or reordered with
+ * any flags. NaN is found by its bits. Integers are carried as uint64_t.
  */
 #include "oracle.h"
 
@@ -52,15 +52,15 @@ static void *allocate(int64_t count, size_t size) {
 /* ---------------------------------------------------------------------------------------------- */
 
 /* One operation of section 0 on two operands. */
-#define F_BINARY(name, op)                                   \
-  static double name(int T, double a, double b) {            \
-    if (T == T_F64) {                                        \
-      volatile double x = a, y = b, r = x op y;              \
-      return r;                                              \
-    } else {                                                 \
-      volatile float x = (float)a, y = (float)b, r = x op y; \
-      return (double)r;                                      \
-    }                                                        \
+#define F_BINARY(name, op)                        \
+  static double name(int T, double a, double b) { \
+    if (T == T_F64) {                             \
+      volatile double r = a op b;                 \
+      return r;                                   \
+    } else {                                      \
+      volatile float r = (float)a op(float) b;    \
+      return (double)r;                           \
+    }                                             \
   }
 
 F_BINARY(f_add, +)
@@ -155,8 +155,8 @@ static double widen(uint64_t pattern, int exponent_bits, int fraction_bits) {
     v = fraction ? f_nan() : f_inf();
   } else if (exponent == 0) {
     v = ldexp((double)fraction, 1 - bias - fraction_bits);
-  } else {
-    v = ldexp((double)(fraction | UINT64_C(1) << fraction_bits), exponent - bias - fraction_bits);
+  } else { /* as a double, with its bias and its fraction bits */
+    v = double_of((uint64_t)(exponent - bias + 1023) << 52 | fraction << (52 - fraction_bits));
   }
   return (pattern >> (exponent_bits + fraction_bits)) & 1 ? -v : v;
 }
@@ -889,17 +889,18 @@ static val epilogue(const gemm_item *g, int64_t i, int64_t j, val c) {
   return t;
 }
 
-/* Steps 1 and 2. */
+/* Steps 1 and 2. Each chain is in the order of k; those of a row grow together, along rows of B. */
 static void gemm_values(gemm_item *g) {
+  const val zero = g->T == T_INT ? of_integer(0) : of_float(0);
   int64_t i, j, k;
   for (i = 0; i < g->M; ++i) {
-    for (j = 0; j < g->N; ++j) {
-      val c = g->T == T_INT ? of_integer(0) : of_float(0);
-      for (k = 0; k < g->K; ++k) {
-        c = v_fma(g->T, g->A[i * g->K + k], g->B[k * g->N + j], c);
-      }
-      g->v[i * g->N + j] = epilogue(g, i, j, c);
+    val *c = g->v + i * g->N;
+    for (j = 0; j < g->N; ++j) c[j] = zero;
+    for (k = 0; k < g->K; ++k) {
+      const val a = g->A[i * g->K + k], *row = g->B + k * g->N;
+      for (j = 0; j < g->N; ++j) c[j] = v_fma(g->T, a, row[j], c[j]);
     }
+    for (j = 0; j < g->N; ++j) c[j] = epilogue(g, i, j, c[j]);
   }
 }
 

@@ -52,11 +52,9 @@ static const char *tensor_text(const tensor_case *c) {
 
 /* ---- the exact product and its bounds -------------------------------------------------------- */
 
-static double *widened(const gpured_tensor *t, int64_t n) {
-  double *x = (double *)malloc((size_t)(n ? n : 1) * sizeof *x);
-  int64_t i;
+static double *doubles(int64_t n) {
+  double *x = (double *)calloc((size_t)(n ? n : 1), sizeof *x);
   if (!x) abort();
-  for (i = 0; i < n; ++i) x[i] = value(t, i);
   return x;
 }
 
@@ -76,30 +74,30 @@ static void finish_value(const tensor_case *c, double sum, double size, double b
 }
 
 static void make_expected(const tensor_case *c, tensor_data *d) {
-  const int64_t count = c->batch * c->m * c->n;
-  double *a = widened(&d->a.t, c->batch * c->m * c->k), *bm = widened(&d->bias_m.t, c->m);
-  double *b = widened(&d->b.t, c->batch * c->k * c->n), *bn = widened(&d->bias_n.t, c->n);
-  int64_t at, k;
-  d->value = (double *)malloc((size_t)count * sizeof(double));
-  d->bound = (double *)malloc((size_t)count * sizeof(double));
-  for (at = 0; at < count; ++at) {
-    const int64_t i = at / c->n % c->m, j = at % c->n, item = at / c->n / c->m;
-    const double *x = a + (item * c->m + i) * c->k, *y = b + item * c->k * c->n + j;
-    double sum = 0, size = 0, biases = 0, bias_size = 0;
-    for (k = 0; k < c->k; ++k) {
-      sum += x[k] * y[k * c->n];
-      size += fabs(x[k] * y[k * c->n]);
-      if (c->form) biases += x[k] * x[k] + y[k * c->n] * y[k * c->n];
+  double *a = values(&d->a.t, c->batch * c->m * c->k), *bm = values(&d->bias_m.t, c->m);
+  double *b = values(&d->b.t, c->batch * c->k * c->n), *bn = values(&d->bias_n.t, c->n);
+  double *squares = doubles(c->n);
+  int64_t row, j;
+  d->value = doubles(c->batch * c->m * c->n);
+  d->bound = doubles(c->batch * c->m * c->n);
+  for (row = 0; row < c->batch * c->m; ++row) {
+    const int64_t i = row % c->m;
+    double *v = d->value + row * c->n, *e = d->bound + row * c->n;
+    row_of_product(a + row * c->k, b + row / c->m * c->k * c->n, c->k, c->n, v, e,
+                   c->form ? squares : NULL);
+    for (j = 0; j < c->n; ++j) {
+      double biases = c->form ? squares[j] : 0, bias_size = 0;
+      if (c->bias & 1) biases += bm[i], bias_size += fabs(bm[i]);
+      if (c->bias & 2) biases += bn[j], bias_size += fabs(bn[j]);
+      if (c->form) bias_size = biases;
+      finish_value(c, v[j], e[j], biases, bias_size, &v[j], &e[j]);
     }
-    if (c->bias & 1) biases += bm[i], bias_size += fabs(bm[i]);
-    if (c->bias & 2) biases += bn[j], bias_size += fabs(bn[j]);
-    if (c->form) bias_size = biases;
-    finish_value(c, sum, size, biases, bias_size, &d->value[at], &d->bound[at]);
   }
   free(a);
   free(b);
   free(bm);
   free(bn);
+  free(squares);
 }
 
 /* ---- a result against them ------------------------------------------------------------------- */

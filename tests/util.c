@@ -209,25 +209,52 @@ static void float_format(int dtype, int *fraction, int *exponent) {
 
 static double decode_float(int dtype, uint64_t bits) {
   int fraction, exponent, e;
-  uint64_t f;
+  uint64_t f, wide;
   double v;
   float_format(dtype, &fraction, &exponent);
   f = bits & ((UINT64_C(1) << fraction) - 1);
   e = (int)((bits >> fraction) & ((UINT64_C(1) << exponent) - 1));
-  if (e == (1 << exponent) - 1)
+  if (e == (1 << exponent) - 1) {
     v = f ? (double)NAN : (double)INFINITY;
-  else if (e == 0)
+  } else if (e == 0) {
     v = ldexp((double)f, 2 - (1 << (exponent - 1)) - fraction);
-  else
-    v = ldexp((double)(f | UINT64_C(1) << fraction), e + 1 - (1 << (exponent - 1)) - fraction);
+  } else {
+    wide = (uint64_t)(e + 1024 - (1 << (exponent - 1))) << 52 | f << (52 - fraction);
+    memcpy(&v, &wide, sizeof v);
+  }
   return bits >> (fraction + exponent) & 1 ? -v : v;
 }
 
-double value(const gpured_tensor *t, int64_t index) {
-  uint64_t bits = bits_at(t, index), sign = UINT64_C(1) << (gen_format_of(t->dtype).bits - 1);
+static double value_of(const gpured_tensor *t, uint64_t bits) {
+  uint64_t sign = UINT64_C(1) << (gen_format_of(t->dtype).bits - 1);
   if (is_float(t->dtype)) return decode_float(t->dtype, bits);
   if (gen_is_signed(t->dtype) && (bits & sign)) return -(double)((sign << 1) - bits);
   return (double)bits;
+}
+
+double value(const gpured_tensor *t, int64_t index) { return value_of(t, bits_at(t, index)); }
+
+double *values(const gpured_tensor *t, int64_t n) {
+  double *x = (double *)allocate((size_t)(n ? n : 1) * sizeof *x);
+  int64_t i;
+  gen_place p = {{0}, 0};
+  for (i = 0; i < n; ++i, gen_next(t, &p)) x[i] = value_of(t, gen_peek(t, p.offset));
+  return x;
+}
+
+void row_of_product(const double *x, const double *y, int64_t k, int64_t n, double *sum,
+                    double *size, double *squares) {
+  int64_t i, j;
+  for (j = 0; j < n; ++j) sum[j] = size[j] = 0;
+  for (j = 0; squares && j < n; ++j) squares[j] = 0;
+  for (i = 0; i < k; ++i, y += n) {
+    for (j = 0; j < n; ++j) {
+      const double product = x[i] * y[j];
+      sum[j] += product;
+      size[j] += fabs(product);
+    }
+    for (j = 0; squares && j < n; ++j) squares[j] += x[i] * x[i] + y[j] * y[j];
+  }
 }
 
 static uint64_t encode_float(int dtype, double v) {

@@ -71,6 +71,13 @@ int box_gaps_untouched(const box *b); /* nothing was written outside of the elem
 unsigned char *element(const gpured_tensor *t, int64_t index); /* of row-major index */
 double value(const gpured_tensor *t, int64_t index);
 void set_value(const gpured_tensor *t, int64_t index, double v); /* v must fit the dtype exactly */
+/* The first n of them, in memory that the caller frees. */
+double *values(const gpured_tensor *t, int64_t n);
+
+/* Row x (k numbers) of a product with y (k rows of n), each sum in the order of k: of products, of
+ * their magnitudes and, if it is not NULL, of the squares of both factors. */
+void row_of_product(const double *x, const double *y, int64_t k, int64_t n, double *sum,
+                    double *size, double *squares);
 
 /* Values at the edges of a float type, by their bits. */
 typedef enum special {
