@@ -3145,15 +3145,15 @@ GPURED__INLINE int GPURED__N(no_nan)(GPURED__V m) {
 }
 #endif
 
-/* The next 8 W elements onto four chains, and of products of neighbours onto s (NULL: not wanted),
- * which tells of a NaN, and of some infinities. */
-GPURED__INLINE void GPURED__N(extreme_step)(int kernel, const GPURED__T *x, int ask, GPURED__V *m,
-                                            GPURED__V *s) {
+/* The next 2 W elements of four places onto a chain for each, and of products of neighbours onto s
+ * (NULL: not wanted), which tells of a NaN, and of some infinities. */
+GPURED__INLINE void GPURED__N(extreme_step)(int kernel, const GPURED__T *x, int64_t apart, int ask,
+                                            GPURED__V *m, GPURED__V *s) {
   const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
   GPURED__V a, b;
   int i;
   GPURED__UNROLL
-  for (i = 0; i < 4; ++i, x += 2 * GPURED__W) {
+  for (i = 0; i < 4; ++i, x += apart) {
     a = GPURED__N(load)(x);
     b = GPURED__N(load)(x + GPURED__W);
     if (ask) {
@@ -3175,38 +3175,44 @@ GPURED__INLINE void GPURED__N(extreme_step)(int kernel, const GPURED__T *x, int 
   }
 }
 
-/* Of n >= 8 W elements, spread over one vector; the order is free, and the last ones may be taken
- * twice. */
+/* How the elements of an extreme are walked: as they come; as they come, while what lies ahead is
+ * asked for, if that is worth it; QUARTERS of them, a quarter at each of four places. */
+enum { GPURED__N(BY_STEPS), GPURED__N(BY_ASKING), GPURED__N(BY_QUARTERS) };
+enum { GPURED__N(QUARTERS) = 4 * (GPURED__BLOCK << GPURED__APART_LEVEL) };
+
+/* Of n >= 8 W elements (quarters: a multiple), spread over one vector; the order is free, and the
+ * last ones may be taken twice. */
 GPURED__INLINE GPURED__V GPURED__N(extreme_steps)(int kernel, const GPURED__T *x, int64_t n,
-                                                  int ask, GPURED__V *s) {
+                                                  int how, GPURED__V *s) {
   const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
-  const int64_t step = 8 * GPURED__W, whole = n - n % step;
+  const int ask = how == GPURED__N(BY_ASKING), quarters = how == GPURED__N(BY_QUARTERS);
+  const int64_t apart = quarters ? n / 4 : 2 * GPURED__W, step = (quarters ? 2 : 8) * GPURED__W;
+  const int64_t end = quarters ? apart : n - n % step;
   GPURED__V m[4], a = GPURED__N(load)(x);
   int64_t r;
   int i;
   GPURED__UNROLL
   for (i = 0; i < 4; ++i) m[i] = GPURED__N(first)(kernel, a, a);
-  for (r = 0; r < whole; r += step) GPURED__N(extreme_step)(kernel, x + r, ask, m, s);
-  if (whole < n) GPURED__N(extreme_step)(kernel, x + n - step, ask, m, s);
+  for (r = 0; r < end; r += step) GPURED__N(extreme_step)(kernel, x + r, apart, ask, m, s);
+  if (!quarters && end < n) GPURED__N(extreme_step)(kernel, x + n - step, apart, ask, m, s);
   return GPURED__N(combine)(plain, GPURED__N(combine)(plain, m[0], m[1]),
                             GPURED__N(combine)(plain, m[2], m[3]));
 }
 
-/* The same. *sure becomes 0 if there may be a NaN; a zero may have the wrong sign. ask: for what
- * lies ahead (see GPURED__ASKS)? */
+/* The same. *sure becomes 0 if there may be a NaN; a zero may have the wrong sign. */
 GPURED__INLINE GPURED__V GPURED__N(quick_extreme)(int kernel, const GPURED__T *x, int64_t n,
-                                                  int ask, int *sure) {
+                                                  int how, int *sure) {
   GPURED__V m, s[4];
   int i;
 #if GPURED__X86 && GPURED__WIDTH != 0
   if (GPURED__N(watch)()) {
-    m = GPURED__N(extreme_steps)(kernel, x, n, ask, NULL);
+    m = GPURED__N(extreme_steps)(kernel, x, n, how, NULL);
     *sure = GPURED__N(no_nan)(m);
     return m;
   }
 #endif
   for (i = 0; i < 4; ++i) s[i] = GPURED__N(splat)(0);
-  m = GPURED__N(extreme_steps)(kernel, x, n, ask, s);
+  m = GPURED__N(extreme_steps)(kernel, x, n, how, s);
   s[0] = (s[0] + s[1]) + (s[2] + s[3]);
   *sure = !GPURED__N(any)(GPURED__N(isnan)(s[0]));
   return m;
@@ -3228,13 +3234,15 @@ GPURED__INLINE GPURED__V GPURED__N(zero_signs)(int kernel, GPURED__V m, const GP
 
 /* The extreme as lanes; 0 when there may be a NaN and they have to be made in the slow way. */
 GPURED__INLINE int GPURED__N(quick_lanes)(int kernel, GPURED__V *acc, const GPURED__T *x, int64_t n,
-                                          int ask) {
+                                          int how) {
   GPURED__V m;
   int i, sure;
-  if (GPURED__ASKS && ask)
-    m = GPURED__N(quick_extreme)(kernel, x, n, 1, &sure);
+  if (GPURED__ASKS && how == GPURED__N(BY_ASKING))
+    m = GPURED__N(quick_extreme)(kernel, x, n, GPURED__N(BY_ASKING), &sure);
+  else if (GPURED__APART && how == GPURED__N(BY_QUARTERS))
+    m = GPURED__N(quick_extreme)(kernel, x, n, GPURED__N(BY_QUARTERS), &sure);
   else
-    m = GPURED__N(quick_extreme)(kernel, x, n, 0, &sure);
+    m = GPURED__N(quick_extreme)(kernel, x, n, GPURED__N(BY_STEPS), &sure);
   if (!sure) return 0;
   if (kernel != GPURED__MAX_ABS && GPURED__N(any)(m == 0))
     m = GPURED__N(zero_signs)(kernel, m, x, n);
@@ -3261,7 +3269,7 @@ GPURED__INLINE void GPURED__N(next_block)(int kernel, GPURED__V *acc, const GPUR
   }
 #if GPURED__FLOAT && GPURED__NV <= 4
   if ((kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) &&
-      GPURED__N(quick_lanes)(kernel, acc, x, GPURED__BLOCK, 0))
+      GPURED__N(quick_lanes)(kernel, acc, x, GPURED__BLOCK, GPURED__N(BY_STEPS)))
     return;
 #endif
   GPURED__N(whole_block)(kernel, acc, x, w);
@@ -4378,18 +4386,27 @@ GPURED__INLINE void GPURED__N(push_lanes)(int kernel, gpured__node *top, int64_t
 
 #if GPURED__FLOAT && GPURED__NV <= 4
 /* Min and max are order-free: all blocks together are one block of the tree. Up to 16 of them are
- * taken at a time, and one by one where that is not certain. */
+ * taken at a time, from memory more (but not again after a NaN, which makes it all once more), and
+ * one by one where that is not certain. */
 GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const GPURED__T *x,
-                                            int64_t n) {
+                                            int64_t n, int from_memory) {
   GPURED__V all[GPURED__NV], acc[GPURED__NV];
   int64_t len, at;
-  int i;
+  int i, quarters = GPURED__APART && from_memory;
   for (i = 0; i < GPURED__NV; ++i) all[i] = GPURED__N(splat)(GPURED__N(neutral)(kernel));
   for (; n > 0; n -= len, x += len) {
+    len = GPURED__N(QUARTERS);
+    quarters = quarters && n >= len;
+    if (quarters) quarters = GPURED__N(quick_lanes)(kernel, acc, x, len, GPURED__N(BY_QUARTERS));
+    if (quarters) {
+      GPURED__N(combine_rows)(kernel, all, acc);
+      continue;
+    }
     len = gpured__min_i64(16 * GPURED__BLOCK,
                           n < GPURED__BLOCK ? n : n / GPURED__BLOCK * GPURED__BLOCK);
     if (len >= GPURED__BLOCK &&
-        GPURED__N(quick_lanes)(kernel, acc, x, len, n >= GPURED__FROM_MEMORY / GPURED__ESIZE)) {
+        GPURED__N(quick_lanes)(kernel, acc, x, len,
+                               from_memory ? GPURED__N(BY_ASKING) : GPURED__N(BY_STEPS))) {
       GPURED__N(combine_rows)(kernel, all, acc);
       continue;
     }
@@ -4403,13 +4420,37 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
 #endif
 
 #if GPURED__APART
+#if GPURED__LOADS_NARROW
+/* The sums of BESIDE blocks of a narrower type (see load_narrow), as blocks_beside makes them. */
+GPURED__INLINE void GPURED__N(narrow_beside)(GPURED__V acc[][GPURED__NV], const char *x, int size,
+                                             int half, int64_t apart) {
+  int r, b, i;
+  GPURED__UNROLL
+  for (b = 0; b < GPURED__BESIDE; ++b) {
+    GPURED__UNROLL
+    for (i = 0; i < GPURED__NV; ++i)
+      acc[b][i] = GPURED__N(load_narrow)(x + (b * apart + i * GPURED__W) * size, half);
+  }
+  for (r = GPURED__LANES; r < GPURED__BLOCK; r += GPURED__LANES) {
+    GPURED__UNROLL
+    for (b = 0; b < GPURED__BESIDE; ++b) {
+      GPURED__UNROLL
+      for (i = 0; i < GPURED__NV; ++i)
+        acc[b][i] =
+            acc[b][i] + GPURED__N(load_narrow)(x + (r + b * apart + i * GPURED__W) * size, half);
+    }
+  }
+}
+#endif
+
 /*
  * Blocks that come from memory, those of BESIDE subtrees of 2^LEVEL blocks in turn, row by row:
- * memory gives a thread more from several places at once than from one. What is no whole number of
- * such groups is left; returns how many elements were not.
+ * memory gives a thread more from several places at once than from one. Elements of a narrower type
+ * have a size, others 0. What is no whole number of such groups is left; returns how many elements
+ * were not.
  */
-GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, const GPURED__T *x,
-                                             const GPURED__T *w, int64_t n) {
+GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, const void *data,
+                                             const GPURED__T *w, int size, int half, int64_t n) {
   enum { LEVEL = GPURED__APART_LEVEL, DISTANCE = GPURED__BLOCK << LEVEL };
   const int64_t group = (int64_t)GPURED__BESIDE * DISTANCE;
   gpured__node part[GPURED__BESIDE][LEVEL + 1];
@@ -4419,7 +4460,12 @@ GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, cons
   for (at = 0; n - at >= group; at += group) {
     for (i = 0; i < 1 << LEVEL; ++i) {
       const int64_t block = at + i * GPURED__BLOCK;
-      GPURED__N(blocks_beside)(kernel, acc, x + block, w + block, DISTANCE);
+#if GPURED__LOADS_NARROW
+      if (size)
+        GPURED__N(narrow_beside)(acc, (const char *)data + block * size, size, half, DISTANCE);
+#endif
+      if (!size) GPURED__N(blocks_beside)
+      (kernel, acc, (const GPURED__T *)data + block, w + block, DISTANCE);
       GPURED__UNROLL
       for (b = 0; b < GPURED__BESIDE; ++b) GPURED__N(push_lanes)(kernel, part[b], i, acc[b]);
     }
@@ -4429,6 +4475,7 @@ GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, cons
       GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count >> LEVEL, acc[0]);
     }
   }
+  (void)half;
   return at;
 }
 #endif
@@ -4440,13 +4487,13 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
   int64_t len, count;
 #if GPURED__FLOAT && GPURED__NV <= 4
   if (kernel == GPURED__MIN || kernel == GPURED__MAX || kernel == GPURED__MAX_ABS) {
-    GPURED__N(feed_extreme)(kernel, st, x, n);
+    GPURED__N(feed_extreme)(kernel, st, x, n, from_memory);
     return;
   }
 #endif
 #if GPURED__APART
   if (from_memory && st->count % (1 << GPURED__APART_LEVEL) == 0) {
-    len = GPURED__N(feed_apart)(kernel, st, x, w, n);
+    len = GPURED__N(feed_apart)(kernel, st, x, w, 0, 0, n);
     n -= len, x += len, w += len;
   }
 #endif
@@ -4486,16 +4533,19 @@ GPURED__INLINE void GPURED__N(close_lanes)(int kernel, const gpured__state *st, 
 }
 
 /* May whole blocks, n elements, hold a value that beats `best`, or a NaN? */
-GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, int64_t n, GPURED__V best) {
+GPURED__INLINE int GPURED__N(may_beat)(int kernel, const GPURED__T *x, int64_t n, int quarters,
+                                       GPURED__V best) {
   const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
 #if GPURED__FLOAT && GPURED__NV <= 4
   int sure;
-  const GPURED__V m = GPURED__N(quick_extreme)(fold, x, n, 0, &sure);
+  const int how = quarters ? GPURED__N(BY_QUARTERS) : GPURED__N(BY_STEPS);
+  const GPURED__V m = GPURED__N(quick_extreme)(fold, x, n, how, &sure);
   return !sure || GPURED__N(any)(kernel == GPURED__ARG_MAX ? m > best : m < best);
 #else
   GPURED__V m[GPURED__NV]; /* here a NaN wins */
   GPURED__N(mask) hit;
   int i;
+  (void)quarters;
   for (; n > 0; n -= GPURED__BLOCK, x += GPURED__BLOCK) {
     GPURED__N(whole_block)(fold, m, x, x);
     hit = GPURED__N(isnan)(m[0]);
@@ -4526,15 +4576,15 @@ GPURED__INLINE int64_t GPURED__N(find)(const GPURED__T *x, int64_t n, GPURED__T 
 
 /* Most pieces hold nothing better than what is known; the others are looked at closely. Order-free:
  * one node is the whole tree. */
-GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x,
-                                        int64_t n, int64_t index) {
+GPURED__INLINE void GPURED__N(arg_pieces)(int kernel, gpured__state *st, const GPURED__T *x,
+                                          int64_t n, int64_t index) {
   const int fold = kernel == GPURED__ARG_MAX ? GPURED__MAX : GPURED__MIN;
   GPURED__T *best = st->stack[0].v.GPURED__TN, value;
   int64_t len;
   for (; n > 0; n -= len, x += len, index += len) {
     len = gpured__min_i64(n, GPURED__WIDE_BLOCK);
     if (st->count && len == GPURED__WIDE_BLOCK &&
-        !GPURED__N(may_beat)(kernel, x, len, GPURED__N(splat)(*best)))
+        !GPURED__N(may_beat)(kernel, x, len, 0, GPURED__N(splat)(*best)))
       continue;
     value = GPURED__N(reduce_wide)(fold, x, len);
     if (st->count && !GPURED__N(beats)(kernel, value, *best)) continue;
@@ -4542,6 +4592,25 @@ GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPU
     st->stack[0].n = index + GPURED__N(find)(x, len, value);
     st->count = 1;
   }
+}
+
+/* The same, from memory by larger pieces. */
+GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x,
+                                        int64_t n, int64_t index, int from_memory) {
+#if GPURED__APART && GPURED__FLOAT
+  const int64_t most = from_memory ? GPURED__N(QUARTERS) : n;
+  int64_t len;
+  for (; n > 0; n -= len, x += len, index += len) {
+    len = gpured__min_i64(n, most);
+    if (from_memory && len == most && st->count &&
+        !GPURED__N(may_beat)(kernel, x, len, 1, GPURED__N(splat)(*st->stack[0].v.GPURED__TN)))
+      continue;
+    GPURED__N(arg_pieces)(kernel, st, x, len, index);
+  }
+#else
+  (void)from_memory;
+  GPURED__N(arg_pieces)(kernel, st, x, n, index);
+#endif
 }
 
 #if GPURED__FLOAT
@@ -4600,10 +4669,10 @@ GPURED__FUNC void GPURED__N(feed)(int kernel, gpured__state *st, const void *dat
   const int from_memory = n >= GPURED__FROM_MEMORY / GPURED__ESIZE;
   switch (kernel) {
     case GPURED__ARG_MIN:
-      GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index);
+      GPURED__N(feed_arg)(GPURED__ARG_MIN, st, x, n, index, from_memory);
       break;
     case GPURED__ARG_MAX:
-      GPURED__N(feed_arg)(GPURED__ARG_MAX, st, x, n, index);
+      GPURED__N(feed_arg)(GPURED__ARG_MAX, st, x, n, index, from_memory);
       break;
 #if GPURED__FLOAT
     case GPURED__LSE:
@@ -4628,6 +4697,12 @@ GPURED__INLINE int64_t GPURED__N(add_narrow)(gpured__state *st, const char *x, i
   GPURED__V acc[GPURED__NV], v;
   int64_t done = 0;
   int r, i;
+#if GPURED__APART
+  if (n * size >= GPURED__FROM_MEMORY && st->count % (1 << GPURED__APART_LEVEL) == 0) {
+    done = GPURED__N(feed_apart)(GPURED__ADD, st, x, NULL, size, half, n);
+    x += done * size;
+  }
+#endif
   for (; done + GPURED__BLOCK <= n; done += GPURED__BLOCK, x += GPURED__BLOCK * size) {
     GPURED__UNROLL
     for (i = 0; i < GPURED__NV; ++i)
@@ -4661,73 +4736,91 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
 #define GPURED__FEED_NARROW GPURED__N(feed_narrow)
 #elif GPURED__PASS == 1 && GPURED__WIDTH != 0
 /* Integers are added in any order: neighbours in one vector first, bytes in 16 bits for as long as
- * those have room. `bias` makes signed numbers positive ones. */
-GPURED__INLINE GPURED__V GPURED__N(sum_bytes)(const char *x, int64_t vectors, uint64_t bias) {
-  const GPURED__V low = GPURED__N(splat)(0x00ff00ff00ff00ffu),
+ * those have room. `bias` makes signed numbers positive ones. Of `places`, so many bytes apart, a
+ * few vectors each: */
+GPURED__INLINE GPURED__V GPURED__N(sum_few)(int size, int places, const char *x, int64_t vectors,
+                                            int64_t apart, uint64_t bias) {
+  const GPURED__V low = GPURED__N(splat)(size == 1 ? 0x00ff00ff00ff00ffu : 0xffffffffu),
                   pairs = GPURED__N(splat)(0x0000ffff0000ffffu),
                   words = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
-  GPURED__V all = GPURED__N(splat)(0), few, v;
-  int64_t some;
-  for (; vectors > 0; vectors -= some) {
-    int64_t i;
-    some = gpured__min_i64(vectors, 128);
-    few = GPURED__N(splat)(0);
-    for (i = 0; i < some; ++i, x += sizeof v) {
-      GPURED__PREFETCH_FAR(x + GPURED__FAR_AHEAD);
-      memcpy(&v, x, sizeof v);
+  GPURED__V few[4], all = GPURED__N(splat)(0), v;
+  int64_t i;
+  int k;
+  GPURED__UNROLL
+  for (k = 0; k < places; ++k) few[k] = GPURED__N(splat)(0);
+  for (i = 0; i < vectors; ++i, x += sizeof v) {
+    GPURED__UNROLL
+    for (k = 0; k < places; ++k) {
+      if (places == 1) GPURED__PREFETCH_FAR(x + GPURED__FAR_AHEAD);
+      memcpy(&v, x + k * apart, sizeof v);
       v ^= flip;
-      few += (v & low) + (v >> 8 & low);
+      few[k] += (v & low) + (v >> (size == 1 ? 8 : 32) & low);
     }
-    few = (few & pairs) + (few >> 16 & pairs);
-    all += (few & words) + (few >> 32);
+  }
+  GPURED__UNROLL
+  for (k = 0; k < places; ++k) {
+    v = few[k];
+    if (size == 1) v = (v & pairs) + (v >> 16 & pairs);
+    all += size == 1 ? (v & words) + (v >> 32) : v;
   }
   return all;
 }
 
-GPURED__INLINE GPURED__V GPURED__N(sum_words)(const char *x, int64_t vectors, uint64_t bias) {
-  const GPURED__V low = GPURED__N(splat)(0xffffffffu), flip = GPURED__N(splat)(bias);
-  GPURED__V all = GPURED__N(splat)(0), v;
-  for (; vectors > 0; --vectors, x += sizeof v) {
-    GPURED__PREFETCH_FAR(x + GPURED__FAR_AHEAD);
-    memcpy(&v, x, sizeof v);
-    v ^= flip;
-    all += (v & low) + (v >> 32);
+/* Bytes to each of four places, of what is likely to come from memory (see feed_apart). */
+enum { GPURED__N(PLACE) = 64 * 1024 };
+
+GPURED__INLINE GPURED__V GPURED__N(sum_vectors)(int size, const char *x, int64_t vectors,
+                                                uint64_t bias) {
+  enum { SOME = 128, EACH = GPURED__N(PLACE) / (int)sizeof(GPURED__V) };
+  GPURED__V all = GPURED__N(splat)(0);
+  int64_t i, some;
+  for (; GPURED__APART && vectors >= 4 * EACH; vectors -= 4 * EACH, x += 4 * GPURED__N(PLACE)) {
+    for (i = 0; i < GPURED__N(PLACE); i += SOME * (int)sizeof(GPURED__V))
+      all += GPURED__N(sum_few)(size, 4, x + i, SOME, GPURED__N(PLACE), bias);
+  }
+  for (; vectors > 0; vectors -= some, x += some * (int64_t)sizeof(GPURED__V)) {
+    some = gpured__min_i64(vectors, SOME);
+    all += GPURED__N(sum_few)(size, 1, x, some, 0, bias);
   }
   return all;
+}
+
+/* The next vector of each of four places onto its greatest bytes so far. */
+typedef signed char GPURED__N(bytes) __attribute__((vector_size(GPURED__WIDTH)));
+
+GPURED__INLINE void GPURED__N(byte_step)(const signed char *x, int64_t apart, int ask,
+                                         GPURED__N(bytes) flips, GPURED__N(bytes) * most) {
+  GPURED__N(bytes) v, more;
+  int k;
+  GPURED__UNROLL
+  for (k = 0; k < 4; ++k, x += apart) {
+    if (ask && k * GPURED__WIDTH % 64 == 0) GPURED__PREFETCH((const char *)x + GPURED__FAR_AHEAD);
+    memcpy(&v, x, sizeof v);
+    v ^= flips;
+    more = (GPURED__N(bytes))(v > most[k]);
+    most[k] = (v & more) | (most[k] & ~more);
+  }
 }
 
 /* The largest of n > 0 bytes, their bits flipped so that signed comparisons find what is wanted. */
 GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int flip) {
-  typedef signed char bytes __attribute__((vector_size(GPURED__WIDTH)));
-  enum { SIZE = GPURED__WIDTH };
-  signed char last[SIZE];
-  bytes most[4], flips, v, more;
+  enum { SIZE = GPURED__WIDTH, PLACE = GPURED__N(PLACE) };
+  signed char last[4 * SIZE];
+  GPURED__N(bytes) most[4], flips;
   int64_t i = 0, k;
   int found = (signed char)(x[0] ^ flip);
   if (n >= 4 * SIZE) {
-    for (k = 0; k < SIZE; ++k) last[k] = (signed char)flip;
-    memcpy(&flips, last, sizeof v);
-    for (k = 0; k < 4; ++k) {
-      memcpy(&v, x + k * SIZE, sizeof v);
-      most[k] = v ^ flips;
+    memset(last, flip, SIZE);
+    memcpy(&flips, last, sizeof flips);
+    memset(last, found, SIZE);
+    for (k = 0; k < 4; ++k) memcpy(&most[k], last, sizeof most[k]);
+    for (; GPURED__APART && n - i >= 4 * PLACE; i += 4 * PLACE) {
+      for (k = 0; k < PLACE; k += SIZE) GPURED__N(byte_step)(x + i + k, PLACE, 0, flips, most);
     }
-    for (i = 4 * SIZE; i < n; i += 4 * SIZE) { /* the last ones again, where some are left over */
-      const signed char *from = x + gpured__min_i64(i, n - 4 * SIZE);
-      GPURED__UNROLL
-      for (k = 0; k < 4; ++k) {
-        if (k * SIZE % 64 == 0) GPURED__PREFETCH((const char *)from + k * SIZE + GPURED__FAR_AHEAD);
-        memcpy(&v, from + k * SIZE, sizeof v);
-        v ^= flips;
-        more = (bytes)(v > most[k]);
-        most[k] = (v & more) | (most[k] & ~more);
-      }
-    }
-    for (k = 1; k < 4; ++k) {
-      more = (bytes)(most[k] > most[0]);
-      most[0] = (most[k] & more) | (most[0] & ~more);
-    }
-    memcpy(last, &most[0], sizeof last);
-    for (k = 0; k < SIZE; ++k)
+    for (; i < n; i += 4 * SIZE) /* the last ones again, where some are left over */
+      GPURED__N(byte_step)(x + gpured__min_i64(i, n - 4 * SIZE), SIZE, 1, flips, most);
+    memcpy(last, most, sizeof last);
+    for (k = 0; k < 4 * SIZE; ++k)
       if (last[k] > found) found = last[k];
   }
   for (; i < n; ++i)
@@ -4742,7 +4835,7 @@ GPURED__FUNC int64_t GPURED__N(feed_bytes)(int kernel, gpured__state *st, const 
   const int least = kernel == GPURED__MIN || kernel == GPURED__ARG_MIN;
   const int is_arg = kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX;
   const int flip = (dtype == GPURED_U8 ? 0x80 : 0) ^ (least ? 0xff : 0);
-  const int64_t piece = is_arg ? 4096 : n;
+  const int64_t piece = !is_arg ? n : GPURED__APART ? 4 * GPURED__N(PLACE) : 4096;
   int64_t done, len;
   for (done = 0; done < n; done += len) {
     const int byte = (len = gpured__min_i64(piece, n - done),
@@ -4778,8 +4871,9 @@ GPURED__FUNC int64_t GPURED__N(feed_narrow)(int kernel, gpured__state *st, const
     return size > 1 ? 0 : GPURED__N(feed_bytes)(kernel, st, (const char *)x, dtype, n, index);
   if (dtype < GPURED_I8 || dtype > GPURED_U32 || done == 0) return 0;
   GPURED__N(store)
-  (lanes, size == 1 ? GPURED__N(sum_bytes)((const char *)x, vectors, least * 0x0101010101010101u)
-                    : GPURED__N(sum_words)((const char *)x, vectors, least * 0x0000000100000001u));
+  (lanes, size == 1
+              ? GPURED__N(sum_vectors)(1, (const char *)x, vectors, least * 0x0101010101010101u)
+              : GPURED__N(sum_vectors)(4, (const char *)x, vectors, least * 0x0000000100000001u));
   lanes[0] -= least * (uint64_t)done;
   GPURED__N(load_row)(acc, lanes);
   GPURED__N(push_lanes)(GPURED__ADD, st->stack, st->count++, acc);
@@ -4822,7 +4916,7 @@ GPURED__INLINE int GPURED__N(flat_extreme)(int kernel, const GPURED__T *x, int64
   const int plain = kernel == GPURED__MIN ? GPURED__MIN_PLAIN : GPURED__MAX_PLAIN;
   GPURED__T y[GPURED__W];
   int sure;
-  const GPURED__V m = GPURED__N(quick_extreme)(kernel, x, n, 0, &sure);
+  const GPURED__V m = GPURED__N(quick_extreme)(kernel, x, n, GPURED__N(BY_STEPS), &sure);
   if (!sure) return 0;
   GPURED__N(store)(y, GPURED__N(fold_vector)(plain, m));
   *out = y[0];
@@ -4922,6 +5016,37 @@ GPURED__FUNC int64_t GPURED__N(rows_plain)(int kernel, const GPURED__T *x, int64
 }
 #endif
 
+#if GPURED__APART
+/* BESIDE rows of more than a block in turn, `stride` apart (see feed_apart). */
+GPURED__INLINE void GPURED__N(rows_beside)(int kernel, const GPURED__T *x, int64_t stride,
+                                           int64_t n, GPURED__T *out) {
+  const int64_t blocks = n / GPURED__BLOCK, whole = blocks * GPURED__BLOCK;
+  GPURED__V acc[GPURED__BESIDE][GPURED__NV];
+  gpured__state st[GPURED__BESIDE];
+  GPURED__T y[GPURED__W];
+  int64_t i;
+  int b;
+  for (i = 0; i < blocks; ++i) {
+    GPURED__N(blocks_beside)(kernel, acc, x + i * GPURED__BLOCK, x + i * GPURED__BLOCK, stride);
+    GPURED__UNROLL
+    for (b = 0; b < GPURED__BESIDE; ++b) GPURED__N(push_lanes)(kernel, st[b].stack, i, acc[b]);
+  }
+  for (b = 0; b < GPURED__BESIDE; ++b, x += stride) {
+    st[b].count = blocks;
+    if (whole < n) {
+      GPURED__N(block)(kernel, acc[0], x + whole, x + whole, n - whole, 0);
+      GPURED__N(push_lanes)(kernel, st[b].stack, st[b].count++, acc[0]);
+    }
+    GPURED__N(close_lanes)(kernel, &st[b], acc[0]);
+    GPURED__N(store)(y, GPURED__N(canonical)(GPURED__N(fold_row)(kernel, acc[0])));
+    out[b] = y[0];
+  }
+}
+
+GPURED__COPIES(rows_beside, (const GPURED__T *x, int64_t stride, int64_t n, GPURED__T *out), x,
+               stride, n, out);
+#endif
+
 /* Rows of at most a block. */
 GPURED__INLINE void GPURED__N(rows_short)(int kernel, const GPURED__T *x, int64_t stride,
                                           int64_t rows, int64_t n, int ask, GPURED__T *out) {
@@ -4939,6 +5064,14 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
 #endif
   if (n > GPURED__BLOCK) {
     const int where = ask ? GPURED__FAR : GPURED__ANYWHERE;
+#if GPURED__APART
+    const int adds = kernel == GPURED__ADD || kernel == GPURED__ADD_ABS ||
+                     kernel == GPURED__ADD_SQUARE || kernel == GPURED__MUL;
+    const int64_t beside =
+        ask && adds && n < GPURED__FROM_MEMORY / GPURED__ESIZE ? GPURED__BESIDE : INT64_MAX;
+    for (; rows >= beside; rows -= beside, x += beside * stride, out += beside)
+      GPURED__WITH_KERNEL(kernel, rows_beside, x, stride, n, out);
+#endif
     for (; rows > 0; --rows, x += stride) GPURED__N(flat)(kernel, x, n, where, out++);
     return;
   }

@@ -162,11 +162,12 @@ static void test_ddof(gpured_backend backend) {
 static void test_full_integers(gpured_backend backend) {
   static const int dtypes[] = {GPURED_I8, GPURED_U8, GPURED_I32, GPURED_U32};
   static const int bytes[] = {0xff, 0x80, 0x7f, 0};
-  static const int64_t n = 70001;
+  static const int64_t sizes[] = {70001, 270001};
   int i, j;
   int64_t k;
   for (i = 0; i < COUNT(dtypes); ++i)
     for (j = 0; j < COUNT(bytes); ++j) {
+      const int64_t n = sizes[(i + j) % 2];
       box in = box_filled(dtypes[i], 1, &n, LAYOUT_C, OR_UNIFORM, 5);
       reduce_case c = {backend, GPURED_SUM, &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
       unsigned char *x = (unsigned char *)in.t.data;
@@ -227,6 +228,41 @@ static void test_sizes_large(gpured_backend backend) {
       for (i = 0; i < COUNT(ops); ++i) {
         reduce_case c = {backend, ops[i], &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
         if (k == 0 || i < 3 || large_sizes[j] < 70000) check(&c);
+      }
+      box_free(&in);
+    }
+}
+
+/* More than a megabyte, which the CPU reads from several places in turn, of every type, with equal
+ * values among which the first is to be found, and with NaN and infinities. */
+static void test_sizes_apart(gpured_backend backend) {
+  static const int kinds[] = {OR_TIES, OR_SPECIAL, OR_WIDE, OR_UNIFORM};
+  int i, k, t = 0;
+  for (i = 0; i < COUNT(all_dtypes); ++i)
+    for (k = 0; k < COUNT(all_ops); ++k, ++t) {
+      const int64_t n = (1 << 20) / (int64_t)gpured_dtype_size((gpured_dtype)all_dtypes[i]) + 70007;
+      box in = box_filled(all_dtypes[i], 1, &n, LAYOUT_C, kinds[t % 4], (uint64_t)t);
+      reduce_case c = {backend, all_ops[k], &in.t, 1, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+      if (i > 1 && all_ops[k] >= GPURED_LOGSUMEXP && !is_arg(all_ops[k])) continue;
+      check(&c);
+      box_free(&in);
+    }
+}
+
+/* Rows of a few blocks, several of which are read in turn; with and without gaps between them. */
+static void test_rows_apart(gpured_backend backend) {
+  static const int ops[] = {GPURED_SUM, GPURED_PROD, GPURED_NORM1, GPURED_NORM2, GPURED_MAX};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64};
+  static const int64_t lengths[] = {257, 1000, 2048, 4096, 5003};
+  int i, j, k;
+  for (i = 0; i < COUNT(lengths); ++i)
+    for (j = 0; j < COUNT(dtypes); ++j) {
+      const int64_t shape[] = {600000 / lengths[i] + i % 4, lengths[i]};
+      box in = box_filled(dtypes[j], 2, shape, (i + j) % 2 ? LAYOUT_PAD : LAYOUT_C,
+                          i % 2 ? OR_WIDE : OR_FACTOR, (uint64_t)(i + j));
+      for (k = 0; k < COUNT(ops); ++k) {
+        reduce_case c = {backend, ops[k], &in.t, 2, 0, 0, 0, 0, 0, LAYOUT_C, 0};
+        check(&c);
       }
       box_free(&in);
     }
@@ -507,13 +543,18 @@ static void special_in_place(gpured_backend backend, const box *in, int64_t step
 }
 
 static void test_special_places(gpured_backend backend) {
-  static const int64_t sizes[] = {256, 1024, 4096 + 300, 3 * 4096 + 300};
+  static const int64_t sizes[] = {256, 1024, 4096 + 300, 3 * 4096 + 300, 330000};
+  const int most = COUNT(sizes) - 1;
   int i, j;
   for (i = 0; i < 4; ++i)
-    for (j = 0; j < COUNT(sizes); ++j) {
+    for (j = 0; j < COUNT(sizes) - (i > 1); ++j) {
       box in = box_input(all_dtypes[i], 1, &sizes[j], LAYOUT_C, 0);
-      for (noted_before = 1; noted_before >= 0; --noted_before)
-        special_in_place(backend, &in, j == 0 ? 1 + 2 * (i > 1) : j == 1 ? 7 : 61);
+      for (noted_before = j < most; noted_before >= 0; --noted_before)
+        special_in_place(backend, &in,
+                         j == 0      ? 1 + 2 * (i > 1)
+                         : j == 1    ? 7
+                         : j == most ? 41003
+                                     : 61);
       noted_before = 0;
       box_free(&in);
     }
@@ -757,6 +798,8 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_full_integers", test_full_integers, 0},
                                   {"reduce_sizes", test_sizes, 0},
                                   {"reduce_sizes_large", test_sizes_large, 0},
+                                  {"reduce_sizes_apart", test_sizes_apart, 0},
+                                  {"reduce_rows_apart", test_rows_apart, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
                                   {"reduce_towers", test_towers, 0},
