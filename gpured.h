@@ -898,9 +898,11 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 
 /* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
  * gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough for rows
- * side by side, which lose by it. */
+ * side by side and for one place at a time, which lose by more. Tests choose what is not theirs. */
 GPURED__INLINE int gpured__on_intel(void) {
-#if GPURED__X86
+#if defined(GPURED__ON_INTEL)
+  return GPURED__ON_INTEL;
+#elif GPURED__X86
   return __builtin_cpu_is("intel") != 0;
 #else
   return 0;
@@ -2234,8 +2236,8 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
  * of two blocks side by side is met before the hardware has read it: AMD's have 0.6 of a read. */
 #define GPURED__IN_TURN (GPURED__X86 && GPURED__WIDTH <= 32)
 
-/* Are sums of it read from several places in turn? With such vectors on a Zen 3 server a thread has
- * 1.2 to 1.5 times as much from four of them as from one. With others it was not measured. */
+/* Is it read from several places in turn? With such vectors on a Zen 3 server a thread has 1.2 to 1.6
+ * times as much from four of them as from one; on an Intel server 0.8 to 1.0, and with AVX-512. */
 #define GPURED__APART (GPURED__X86 && GPURED__WIDTH == 32)
 
 /* Are there vectors of narrower floats to widen? */
@@ -2280,6 +2282,10 @@ typedef GPURED__I GPURED__N(mask) __attribute__((vector_size(GPURED__WIDTH)));
 #define GPURED__V GPURED__N(v)
 #define GPURED__UV GPURED__N(uv)
 #define GPURED__NV (16 / GPURED__W)
+
+GPURED__INLINE int GPURED__N(goes_apart)(int from_memory) {
+  return GPURED__APART && from_memory && !gpured__on_intel();
+}
 
 GPURED__INLINE GPURED__V GPURED__N(splat)(GPURED__T x) {
   GPURED__V v = GPURED__SPLAT(x);
@@ -4392,7 +4398,7 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
                                             int64_t n, int from_memory) {
   GPURED__V all[GPURED__NV], acc[GPURED__NV];
   int64_t len, at;
-  int i, quarters = GPURED__APART && from_memory;
+  int i, quarters = GPURED__N(goes_apart)(from_memory);
   for (i = 0; i < GPURED__NV; ++i) all[i] = GPURED__N(splat)(GPURED__N(neutral)(kernel));
   for (; n > 0; n -= len, x += len) {
     len = GPURED__N(QUARTERS);
@@ -4492,7 +4498,7 @@ GPURED__INLINE void GPURED__N(feed_fold)(int kernel, gpured__state *st, const GP
   }
 #endif
 #if GPURED__APART
-  if (from_memory && st->count % (1 << GPURED__APART_LEVEL) == 0) {
+  if (GPURED__N(goes_apart)(from_memory) && st->count % (1 << GPURED__APART_LEVEL) == 0) {
     len = GPURED__N(feed_apart)(kernel, st, x, w, 0, 0, n);
     n -= len, x += len, w += len;
   }
@@ -4598,11 +4604,12 @@ GPURED__INLINE void GPURED__N(arg_pieces)(int kernel, gpured__state *st, const G
 GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPURED__T *x,
                                         int64_t n, int64_t index, int from_memory) {
 #if GPURED__APART && GPURED__FLOAT
-  const int64_t most = from_memory ? GPURED__N(QUARTERS) : n;
+  const int apart = GPURED__N(goes_apart)(from_memory);
+  const int64_t most = apart ? GPURED__N(QUARTERS) : n;
   int64_t len;
   for (; n > 0; n -= len, x += len, index += len) {
     len = gpured__min_i64(n, most);
-    if (from_memory && len == most && st->count &&
+    if (apart && len == most && st->count &&
         !GPURED__N(may_beat)(kernel, x, len, 1, GPURED__N(splat)(*st->stack[0].v.GPURED__TN)))
       continue;
     GPURED__N(arg_pieces)(kernel, st, x, len, index);
@@ -4698,7 +4705,8 @@ GPURED__INLINE int64_t GPURED__N(add_narrow)(gpured__state *st, const char *x, i
   int64_t done = 0;
   int r, i;
 #if GPURED__APART
-  if (n * size >= GPURED__FROM_MEMORY && st->count % (1 << GPURED__APART_LEVEL) == 0) {
+  if (GPURED__N(goes_apart)(n * size >= GPURED__FROM_MEMORY) &&
+      st->count % (1 << GPURED__APART_LEVEL) == 0) {
     done = GPURED__N(feed_apart)(GPURED__ADD, st, x, NULL, size, half, n);
     x += done * size;
   }
@@ -4772,9 +4780,10 @@ enum { GPURED__N(PLACE) = 64 * 1024 };
 GPURED__INLINE GPURED__V GPURED__N(sum_vectors)(int size, const char *x, int64_t vectors,
                                                 uint64_t bias) {
   enum { SOME = 128, EACH = GPURED__N(PLACE) / (int)sizeof(GPURED__V) };
+  const int apart = GPURED__N(goes_apart)(vectors >= 4 * EACH);
   GPURED__V all = GPURED__N(splat)(0);
   int64_t i, some;
-  for (; GPURED__APART && vectors >= 4 * EACH; vectors -= 4 * EACH, x += 4 * GPURED__N(PLACE)) {
+  for (; apart && vectors >= 4 * EACH; vectors -= 4 * EACH, x += 4 * GPURED__N(PLACE)) {
     for (i = 0; i < GPURED__N(PLACE); i += SOME * (int)sizeof(GPURED__V))
       all += GPURED__N(sum_few)(size, 4, x + i, SOME, GPURED__N(PLACE), bias);
   }
@@ -4805,6 +4814,7 @@ GPURED__INLINE void GPURED__N(byte_step)(const signed char *x, int64_t apart, in
 /* The largest of n > 0 bytes, their bits flipped so that signed comparisons find what is wanted. */
 GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int flip) {
   enum { SIZE = GPURED__WIDTH, PLACE = GPURED__N(PLACE) };
+  const int apart = GPURED__N(goes_apart)(n >= 4 * PLACE);
   signed char last[4 * SIZE];
   GPURED__N(bytes) most[4], flips;
   int64_t i = 0, k;
@@ -4814,7 +4824,7 @@ GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int fli
     memcpy(&flips, last, sizeof flips);
     memset(last, found, SIZE);
     for (k = 0; k < 4; ++k) memcpy(&most[k], last, sizeof most[k]);
-    for (; GPURED__APART && n - i >= 4 * PLACE; i += 4 * PLACE) {
+    for (; apart && n - i >= 4 * PLACE; i += 4 * PLACE) {
       for (k = 0; k < PLACE; k += SIZE) GPURED__N(byte_step)(x + i + k, PLACE, 0, flips, most);
     }
     for (; i < n; i += 4 * SIZE) /* the last ones again, where some are left over */
@@ -5067,8 +5077,10 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
 #if GPURED__APART
     const int adds = kernel == GPURED__ADD || kernel == GPURED__ADD_ABS ||
                      kernel == GPURED__ADD_SQUARE || kernel == GPURED__MUL;
-    const int64_t beside =
-        ask && adds && n < GPURED__FROM_MEMORY / GPURED__ESIZE ? GPURED__BESIDE : INT64_MAX;
+    /* Shorter ones are over too soon, longer ones have places of their own. */
+    const int suits = n >= 4 * GPURED__BLOCK &&
+                      n < GPURED__BESIDE * (GPURED__BLOCK << GPURED__APART_LEVEL) && adds;
+    const int64_t beside = GPURED__N(goes_apart)(ask) && suits ? GPURED__BESIDE : INT64_MAX;
     for (; rows >= beside; rows -= beside, x += beside * stride, out += beside)
       GPURED__WITH_KERNEL(kernel, rows_beside, x, stride, n, out);
 #endif
