@@ -136,6 +136,7 @@ void blas_product_sum(const job *j);
 
 /* --- bench_ceiling.c --- */
 void ceiling_read(const job *j);
+void ceiling_read_places(const job *j);
 void ceiling_copy(const job *j);
 void ceiling_stream(const job *j);
 void ceiling_fma(const job *j);
@@ -173,6 +174,7 @@ typedef struct vec_kernels {
 const vec_kernels *vec_for(gpured_dtype dtype);
 double vec_sum_f32_as_f64(const float *x, size_t n);
 uint64_t vec_read(const void *x, size_t bytes);
+uint64_t vec_read_places(const void *x, size_t bytes);
 void vec_stream_copy(void *to, const void *from, size_t bytes);
 const char *vec_level(void);
 

@@ -45,6 +45,12 @@ static void read_part(const void *context, int part, size_t begin, size_t end) {
   if (vec_read((const char *)j->x + begin, end - begin) == 1) bench_sink = 1;
 }
 
+static void read_places_part(const void *context, int part, size_t begin, size_t end) {
+  const job *j = (const job *)context;
+  (void)part;
+  if (vec_read_places((const char *)j->x + begin, end - begin) == 1) bench_sink = 1;
+}
+
 static void copy_part(const void *context, int part, size_t begin, size_t end) {
   const job *j = (const job *)context;
   (void)part;
@@ -68,6 +74,11 @@ static void fma_part(const void *context, int part, size_t begin, size_t end) {
 void ceiling_read(const job *j) {
   int r;
   for (r = 0; r < j->repeat; ++r) in_parts(j->spec.threads, j->in_bytes, 4096, read_part, j);
+}
+
+void ceiling_read_places(const job *j) {
+  int r;
+  for (r = 0; r < j->repeat; ++r) in_parts(j->spec.threads, j->in_bytes, 4096, read_places_part, j);
 }
 
 void ceiling_copy(const job *j) { in_parts(j->spec.threads, j->in_bytes, 4096, copy_part, j); }

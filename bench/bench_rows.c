@@ -504,7 +504,9 @@ static void add_ceilings(entries *e) {
   } else if (j->flops > 0) {
     add(e, "fma peak", CEILING, ceiling_fma)->work = ceiling_fma_flops(j);
   } else if (j->spec.kind == ROW_REDUCE || j->spec.kind == ROW_GEMM) {
-    add(e, "read", CEILING, ceiling_read)->work = (double)j->in_bytes * j->repeat;
+    const double work = (double)j->in_bytes * j->repeat;
+    add(e, "read", CEILING, ceiling_read)->work = work;
+    if (j->in_bytes >= 1 << 20) add(e, "read, 4 places", CEILING, ceiling_read_places)->work = work;
   }
 }
 
