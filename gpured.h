@@ -1759,8 +1759,13 @@ enum { GPURED__DEPTH = 57 };
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };
-/* Blocks to a subtree, as a power of two, of those that are read from several places in turn. */
-enum { GPURED__APART_LEVEL = 6 };
+/* What is read from four places in turn: so many blocks (a power of two) to each, which are a subtree,
+ * and the elements of all four. */
+enum {
+  GPURED__PLACES = 4,
+  GPURED__APART_LEVEL = 6,
+  GPURED__APART_GROUP = GPURED__PLACES * (GPURED__BLOCK << GPURED__APART_LEVEL)
+};
 /* Up to so many bytes a sequence alone is taken to be in the first cache. */
 enum { GPURED__CACHED = 32 * 1024 };
 /* What a caller knows of where a sequence lies. */
@@ -3182,9 +3187,8 @@ GPURED__INLINE void GPURED__N(extreme_step)(int kernel, const GPURED__T *x, int6
 }
 
 /* How the elements of an extreme are walked: as they come; as they come, while what lies ahead is
- * asked for, if that is worth it; QUARTERS of them, a quarter at each of four places. */
+ * asked for, if that is worth it; a group of them from its four places (see feed_apart). */
 enum { GPURED__N(BY_STEPS), GPURED__N(BY_ASKING), GPURED__N(BY_QUARTERS) };
-enum { GPURED__N(QUARTERS) = 4 * (GPURED__BLOCK << GPURED__APART_LEVEL) };
 
 /* Of n >= 8 W elements (quarters: a multiple), spread over one vector; the order is free, and the
  * last ones may be taken twice. */
@@ -4401,7 +4405,7 @@ GPURED__INLINE void GPURED__N(feed_extreme)(int kernel, gpured__state *st, const
   int i, quarters = GPURED__N(goes_apart)(from_memory);
   for (i = 0; i < GPURED__NV; ++i) all[i] = GPURED__N(splat)(GPURED__N(neutral)(kernel));
   for (; n > 0; n -= len, x += len) {
-    len = GPURED__N(QUARTERS);
+    len = GPURED__APART_GROUP;
     quarters = quarters && n >= len;
     if (quarters) quarters = GPURED__N(quick_lanes)(kernel, acc, x, len, GPURED__N(BY_QUARTERS));
     if (quarters) {
@@ -4450,34 +4454,33 @@ GPURED__INLINE void GPURED__N(narrow_beside)(GPURED__V acc[][GPURED__NV], const 
 #endif
 
 /*
- * Blocks that come from memory, those of BESIDE subtrees of 2^LEVEL blocks in turn, row by row:
- * memory gives a thread more from several places at once than from one. Elements of a narrower type
- * have a size, others 0. What is no whole number of such groups is left; returns how many elements
- * were not.
+ * Blocks that come from memory, those of PLACES subtrees in turn, BESIDE of them row by row: memory
+ * gives a thread more from several places at once than from one. Elements of a narrower type have a
+ * size, others 0. What is no whole number of such groups is left; returns how many elements were not.
  */
 GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, const void *data,
                                              const GPURED__T *w, int size, int half, int64_t n) {
   enum { LEVEL = GPURED__APART_LEVEL, DISTANCE = GPURED__BLOCK << LEVEL };
-  const int64_t group = (int64_t)GPURED__BESIDE * DISTANCE;
-  gpured__node part[GPURED__BESIDE][LEVEL + 1];
+  gpured__node part[GPURED__PLACES][LEVEL + 1];
   GPURED__V acc[GPURED__BESIDE][GPURED__NV];
-  int64_t at;
-  int b, i;
-  for (at = 0; n - at >= group; at += group) {
+  int64_t at, block;
+  int p, b, i;
+  for (at = 0; n - at >= GPURED__APART_GROUP; at += GPURED__APART_GROUP) {
     for (i = 0; i < 1 << LEVEL; ++i) {
-      const int64_t block = at + i * GPURED__BLOCK;
+      for (p = 0; p < GPURED__PLACES; p += GPURED__BESIDE) {
+        block = at + p * DISTANCE + i * GPURED__BLOCK;
 #if GPURED__LOADS_NARROW
-      if (size)
-        GPURED__N(narrow_beside)(acc, (const char *)data + block * size, size, half, DISTANCE);
+        if (size)
+          GPURED__N(narrow_beside)(acc, (const char *)data + block * size, size, half, DISTANCE);
 #endif
-      if (!size) GPURED__N(blocks_beside)
-      (kernel, acc, (const GPURED__T *)data + block, w + block, DISTANCE);
-      GPURED__UNROLL
-      for (b = 0; b < GPURED__BESIDE; ++b) GPURED__N(push_lanes)(kernel, part[b], i, acc[b]);
+        if (!size) GPURED__N(blocks_beside)
+        (kernel, acc, (const GPURED__T *)data + block, w + block, DISTANCE);
+        GPURED__UNROLL
+        for (b = 0; b < GPURED__BESIDE; ++b) GPURED__N(push_lanes)(kernel, part[p + b], i, acc[b]);
+      }
     }
-    for (b = 0; b < GPURED__BESIDE; ++b, st->count += 1 << LEVEL) {
-      for (i = 0; i < GPURED__NV; ++i)
-        acc[0][i] = GPURED__N(load)(part[b][LEVEL].v.GPURED__TN + i * GPURED__W);
+    for (p = 0; p < GPURED__PLACES; ++p, st->count += 1 << LEVEL) {
+      GPURED__N(load_row)(acc[0], part[p][LEVEL].v.GPURED__TN);
       GPURED__N(push_lanes)(kernel, st->stack + LEVEL, st->count >> LEVEL, acc[0]);
     }
   }
@@ -4605,7 +4608,7 @@ GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPU
                                         int64_t n, int64_t index, int from_memory) {
 #if GPURED__APART && GPURED__FLOAT
   const int apart = GPURED__N(goes_apart)(from_memory);
-  const int64_t most = apart ? GPURED__N(QUARTERS) : n;
+  const int64_t most = apart ? GPURED__APART_GROUP : n;
   int64_t len;
   for (; n > 0; n -= len, x += len, index += len) {
     len = gpured__min_i64(n, most);
@@ -5078,8 +5081,7 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
     const int adds = kernel == GPURED__ADD || kernel == GPURED__ADD_ABS ||
                      kernel == GPURED__ADD_SQUARE || kernel == GPURED__MUL;
     /* Shorter ones are over too soon, longer ones have places of their own. */
-    const int suits = n >= 4 * GPURED__BLOCK &&
-                      n < GPURED__BESIDE * (GPURED__BLOCK << GPURED__APART_LEVEL) && adds;
+    const int suits = n >= 4 * GPURED__BLOCK && n < GPURED__APART_GROUP && adds;
     const int64_t beside = GPURED__N(goes_apart)(ask) && suits ? GPURED__BESIDE : INT64_MAX;
     for (; rows >= beside; rows -= beside, x += beside * stride, out += beside)
       GPURED__WITH_KERNEL(kernel, rows_beside, x, stride, n, out);
