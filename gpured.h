@@ -4104,7 +4104,9 @@ GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED
  * n rows that begin where the last ones ended; if they are more than a block, they are all there
  * are. Where these are long, what is pushed are subtrees of LANE_ROWS rows and not blocks: the slot
  * of the highest level is free for the trees of their lanes. Far away, where not on Intel's
- * processors, it pays to read four rows at a time and to ask for what lies ahead.
+ * processors, it pays to read four rows at a time and to ask for what lies ahead. So it does (but for
+ * asking) where the rows of a lane are whole pages apart: all 16 would go to one set of the first
+ * cache, which has fewer ways.
  */
 GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const GPURED__T *x,
                                           int64_t stride, const GPURED__T *w, int64_t n) {
@@ -4112,6 +4114,7 @@ GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const G
   const int by_lane = GPURED__N(goes_by_lane)(n, columns);
   const int touching = kernel != GPURED__DOT && stride == columns && step <= 4096;
   const int remote = n * stride > 16 * GPURED__FROM_MEMORY / GPURED__ESIZE && !gpured__on_intel();
+  const int crowded = GPURED__LANES * stride * GPURED__ESIZE % 4096 == 0;
   const int ask = GPURED__ASKS && remote;
   GPURED__T *acc;
   int64_t len;
@@ -4122,8 +4125,8 @@ GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const G
                                         : 4 * GPURED__LANES);
     if (by_lane) {
       GPURED__N(join_lanes)
-      (kernel, ask, !remote, (GPURED__T *)st->slots + (st->levels - 1) * step, acc, x, stride, w,
-       len, columns);
+      (kernel, ask, !remote && !crowded, (GPURED__T *)st->slots + (st->levels - 1) * step, acc, x,
+       stride, w, len, columns);
     } else if (touching && len >= GPURED__LANES) {
       len -= len % GPURED__LANES;
       GPURED__N(join_touching)(kernel, st->rows == 0, acc, x, step, len / GPURED__LANES);
