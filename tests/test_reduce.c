@@ -259,7 +259,7 @@ static void test_rows_apart(gpured_backend backend) {
     for (j = 0; j < COUNT(dtypes); ++j) {
       const int64_t shape[] = {600000 / lengths[i] + i % 4, lengths[i]};
       box in = box_filled(dtypes[j], 2, shape, (i + j) % 2 ? LAYOUT_PAD : LAYOUT_C,
-                          i % 2 ? OR_WIDE : OR_FACTOR, (uint64_t)(i + j));
+                          i % 2 ? OR_WIDE : OR_FACTOR, (uint64_t)i + (uint64_t)j);
       for (k = 0; k < COUNT(ops); ++k) {
         reduce_case c = {backend, ops[k], &in.t, 2, 0, 0, 0, 0, 0, LAYOUT_C, 0};
         check(&c);
