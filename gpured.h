@@ -4611,7 +4611,7 @@ GPURED__INLINE void GPURED__N(feed_arg)(int kernel, gpured__state *st, const GPU
                                         int64_t n, int64_t index, int from_memory) {
 #if GPURED__APART && GPURED__FLOAT
   const int apart = GPURED__N(goes_apart)(from_memory);
-  const int64_t most = apart ? GPURED__APART_GROUP : n;
+  const int64_t most = apart ? (int64_t)GPURED__APART_GROUP : n;
   int64_t len;
   for (; n > 0; n -= len, x += len, index += len) {
     len = gpured__min_i64(n, most);
