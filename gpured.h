@@ -7320,14 +7320,17 @@ static const gpured__level gpured__levels[] = {
 };
 
 /* The widest level that this processor can run; the compiler's builtin also asks the system whether
- * it saves the registers. */
+ * it saves the registers. The frames in which the AddressSanitizer of gcc 13 looks for uses after a
+ * return, as it does by default, are not aligned for vectors of 64 bytes, and it takes them to be. */
 GPURED__FUNC int gpured__detect_level(void) {
 #if GPURED__X86
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
+#if !defined(__SANITIZE_ADDRESS__) || defined(__clang__) || __GNUC__ < 13
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     return 3;
+#endif
   return 2;
 #elif GPURED__NEON
   return 1;
