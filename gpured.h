@@ -2288,6 +2288,7 @@ typedef GPURED__I GPURED__N(mask) __attribute__((vector_size(GPURED__WIDTH)));
 #define GPURED__UV GPURED__N(uv)
 #define GPURED__NV (16 / GPURED__W)
 
+/* Does what comes, or does not come, from memory go so on this processor? */
 GPURED__INLINE int GPURED__N(goes_apart)(int from_memory) {
   return GPURED__APART && from_memory && !gpured__on_intel();
 }
@@ -4821,8 +4822,8 @@ GPURED__INLINE void GPURED__N(byte_step)(const signed char *x, int64_t apart, in
 GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int flip) {
   enum { SIZE = GPURED__WIDTH, PLACE = GPURED__N(PLACE) };
   const int apart = GPURED__N(goes_apart)(n >= 4 * PLACE);
-  signed char last[4 * SIZE];
-  GPURED__N(bytes) most[4], flips;
+  signed char last[SIZE];
+  GPURED__N(bytes) most[4], flips, more;
   int64_t i = 0, k;
   int found = (signed char)(x[0] ^ flip);
   if (n >= 4 * SIZE) {
@@ -4835,8 +4836,12 @@ GPURED__INLINE int GPURED__N(most_byte)(const signed char *x, int64_t n, int fli
     }
     for (; i < n; i += 4 * SIZE) /* the last ones again, where some are left over */
       GPURED__N(byte_step)(x + gpured__min_i64(i, n - 4 * SIZE), SIZE, 1, flips, most);
-    memcpy(last, most, sizeof last);
-    for (k = 0; k < 4 * SIZE; ++k)
+    for (k = 1; k < 4; ++k) {
+      more = (GPURED__N(bytes))(most[k] > most[0]);
+      most[0] = (most[k] & more) | (most[0] & ~more);
+    }
+    memcpy(last, &most[0], sizeof last);
+    for (k = 0; k < SIZE; ++k)
       if (last[k] > found) found = last[k];
   }
   for (; i < n; ++i)
@@ -4851,7 +4856,7 @@ GPURED__FUNC int64_t GPURED__N(feed_bytes)(int kernel, gpured__state *st, const 
   const int least = kernel == GPURED__MIN || kernel == GPURED__ARG_MIN;
   const int is_arg = kernel == GPURED__ARG_MIN || kernel == GPURED__ARG_MAX;
   const int flip = (dtype == GPURED_U8 ? 0x80 : 0) ^ (least ? 0xff : 0);
-  const int64_t piece = !is_arg ? n : GPURED__APART ? 4 * GPURED__N(PLACE) : 4096;
+  const int64_t piece = !is_arg ? n : GPURED__N(goes_apart)(1) ? 4 * GPURED__N(PLACE) : 4096;
   int64_t done, len;
   for (done = 0; done < n; done += len) {
     const int byte = (len = gpured__min_i64(piece, n - done),
