@@ -835,14 +835,18 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #else
 #define GPURED__HAS_FEATURE(name) 0
 #endif
-#if !GPURED__GNU || !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || \
-    defined(__SANITIZE_THREAD__) || GPURED__HAS_FEATURE(address_sanitizer) ||  \
+#ifdef GPURED__FORCES /* tests for which it makes no difference */
+#elif !GPURED__GNU || !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__) || GPURED__HAS_FEATURE(address_sanitizer) ||    \
     GPURED__HAS_FEATURE(thread_sanitizer) || GPURED__HAS_FEATURE(memory_sanitizer)
 #define GPURED__FORCES 0
-#define GPURED__FORCE
 #else
 #define GPURED__FORCES 1
+#endif
+#if GPURED__FORCES
 #define GPURED__FORCE __attribute__((always_inline))
+#else
+#define GPURED__FORCE
 #endif
 #define GPURED__FORCED GPURED__FORCE
 
@@ -2743,9 +2747,10 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 /*
  * GPURED__COPIES makes a function for each folding kernel of an inlined one, whose first argument
  * becomes a constant (those that nothing calls vanish); GPURED__OF calls one of them, and
- * GPURED__WITH_KERNEL the right one; Dot is among them only by name, for what has weights. They are
- * functions, and not cases of one switch, since the time in which a function is compiled grows
- * faster than its length. All kernels share one where code is spared.
+ * GPURED__WITH_KERNEL the right one, GPURED__WITH_SUM of those that add or multiply; Dot is among
+ * them only by name, for what has weights. They are functions, and not cases of one switch, since
+ * the time in which a function is compiled grows faster than its length. All kernels share one where
+ * code is spared.
  */
 #define GPURED__COPY(number, name, parameters, ...)         \
   GPURED__FUNC void GPURED__N(name##_##number) parameters { \
@@ -2761,6 +2766,7 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
 #define GPURED__OF(number, name, ...) GPURED__N(name)(GPURED__##number, __VA_ARGS__)
 #define GPURED__WITH_KERNEL(kernel, name, ...) GPURED__N(name)(kernel, __VA_ARGS__)
 #define GPURED__WITH_KERNEL_OR_DOT GPURED__WITH_KERNEL
+#define GPURED__WITH_SUM GPURED__WITH_KERNEL
 #else
 #if GPURED__FLOAT
 #define GPURED__FLOAT_COPIES(name, parameters, ...)      \
@@ -2768,12 +2774,10 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
   GPURED__COPY(MAX_ABS, name, parameters, __VA_ARGS__)   \
   GPURED__COPY(MIN_PLAIN, name, parameters, __VA_ARGS__) \
   GPURED__COPY(MAX_PLAIN, name, parameters, __VA_ARGS__)
-#define GPURED__PICK_FLOAT(name, ...)       \
-  GPURED__PICK(ADD_ABS, name, __VA_ARGS__); \
-  GPURED__PICK(MAX_ABS, name, __VA_ARGS__)
+#define GPURED__PICK_NORM GPURED__PICK
 #else
 #define GPURED__FLOAT_COPIES(name, parameters, ...)
-#define GPURED__PICK_FLOAT(name, ...)
+#define GPURED__PICK_NORM(number, name, ...)
 #endif
 #define GPURED__COPIES(name, parameters, ...)             \
   GPURED__COPY(ADD, name, parameters, __VA_ARGS__)        \
@@ -2787,13 +2791,22 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
   GPURED__COPY(DOT, name, parameters, __VA_ARGS__)     \
   GPURED__COPIES(name, parameters, __VA_ARGS__)
 #define GPURED__OF(number, name, ...) GPURED__N(name##_##number)(__VA_ARGS__)
-#define GPURED__PICK_KERNEL(name, ...)         \
+#define GPURED__PICK_SUM(name, ...)            \
   GPURED__PICK(ADD, name, __VA_ARGS__);        \
   GPURED__PICK(ADD_SQUARE, name, __VA_ARGS__); \
   GPURED__PICK(MUL, name, __VA_ARGS__);        \
-  GPURED__PICK(MIN, name, __VA_ARGS__);        \
-  GPURED__PICK(MAX, name, __VA_ARGS__);        \
-  GPURED__PICK_FLOAT(name, __VA_ARGS__)
+  GPURED__PICK_NORM(ADD_ABS, name, __VA_ARGS__)
+#define GPURED__PICK_KERNEL(name, ...)  \
+  GPURED__PICK_SUM(name, __VA_ARGS__);  \
+  GPURED__PICK(MIN, name, __VA_ARGS__); \
+  GPURED__PICK(MAX, name, __VA_ARGS__); \
+  GPURED__PICK_NORM(MAX_ABS, name, __VA_ARGS__)
+#define GPURED__WITH_SUM(kernel, name, ...) \
+  switch (kernel) {                         \
+    GPURED__PICK_SUM(name, __VA_ARGS__);    \
+    default:                                \
+      break;                                \
+  }
 #define GPURED__WITH_KERNEL(kernel, name, ...) \
   switch (kernel) {                            \
     GPURED__PICK_KERNEL(name, __VA_ARGS__);    \
@@ -5092,7 +5105,7 @@ GPURED__FUNC void GPURED__N(rows_apart)(int kernel, const GPURED__T *x, int64_t 
     const int suits = n >= 4 * GPURED__BLOCK && n < GPURED__APART_GROUP && adds;
     const int64_t beside = GPURED__N(goes_apart)(ask) && suits ? GPURED__BESIDE : INT64_MAX;
     for (; rows >= beside; rows -= beside, x += beside * stride, out += beside)
-      GPURED__WITH_KERNEL(kernel, rows_beside, x, stride, n, out);
+      GPURED__WITH_SUM(kernel, rows_beside, x, stride, n, out);
 #endif
     for (; rows > 0; --rows, x += stride) GPURED__N(flat)(kernel, x, n, where, out++);
     return;
@@ -7206,13 +7219,15 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #undef GPURED__COPY
 #undef GPURED__PICK
 #undef GPURED__FLOAT_COPIES
-#undef GPURED__PICK_FLOAT
+#undef GPURED__PICK_NORM
+#undef GPURED__PICK_SUM
 #undef GPURED__COPIES
 #undef GPURED__COPIES_WITH_DOT
 #undef GPURED__OF
 #undef GPURED__PICK_KERNEL
 #undef GPURED__WITH_KERNEL
 #undef GPURED__WITH_KERNEL_OR_DOT
+#undef GPURED__WITH_SUM
 #undef GPURED__SCAN_COPIES
 #undef GPURED__SCAN
 #undef GPURED__WITH_SCAN
