@@ -554,10 +554,10 @@ GPURED_API gpured_status gpured_gemm_reduce_ex(const gpured_gemm *gemm,
 
 /** The workspace that gpured_reduce() with the same arguments needs, in bytes. *bytes is 0 after an
  * error; the errors are those of the call, and GPURED_ERR_ARG for bytes NULL. options->workspace is
- * not looked at; data pointers may be NULL. Memory of that size, aligned to 64 bytes, makes the call
- * free of allocation, wherever its data lie. A query that is told where does better for products on
- * a GPU: it asks for room to copy operands of f16, bf16 and bytes that begin beside a multiple of 16
- * bytes, without which they are multiplied many times slower.
+ * not looked at; data pointers may be NULL. Memory of that size, aligned to 64 bytes, makes the
+ * call free of allocation, wherever its data lie. A query that is told where does better for
+ * products on a GPU: it asks for room to copy operands of f16, bf16 and bytes that begin beside a
+ * multiple of 16 bytes, without which they are multiplied many times slower.
  * @code
  * float x[6] = {0, 1, 2, 3, 4, 5}, y[6] = {1, 1, 1, 1, 1, 1}, d[2];
  * gpured_tensor a = gpured_matrix(x, GPURED_F32, 2, 3), b = gpured_matrix(y, GPURED_F32, 3, 2);
@@ -900,9 +900,10 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED__ON_LINE
 #endif
 
-/* Processors read ahead in different ways. Intel's do so too little for scans past the caches, which
- * gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough for rows
- * side by side and for one place at a time, which lose by more. Tests choose what is not theirs. */
+/* Processors read ahead in different ways. Intel's do so too little for scans past the caches,
+ * which gain a third by asking (AMD's lose up to a quarter, but for lines with AVX2), and enough
+ * for rows side by side and for one place at a time, which lose by more. Tests choose what is not
+ * theirs. */
 GPURED__INLINE int gpured__on_intel(void) {
 #if defined(GPURED__ON_INTEL)
   return GPURED__ON_INTEL;
@@ -1760,11 +1761,11 @@ enum {
 enum { GPURED__DEPTH = 57 };
 /* Bytes from what is read to what is fetched into the cache: the second where work on what was read
  * leaves memory idle, or where what is read together is over before the hardware reads ahead. */
-enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192 };
+enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192, GPURED__FEW_AHEAD = 512 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };
-/* What is read from four places in turn: so many blocks (a power of two) to each, which are a subtree,
- * and the elements of all four. */
+/* What is read from four places in turn: so many blocks (a power of two) to each, which are a
+ * subtree, and the elements of all four. */
 enum {
   GPURED__PLACES = 4,
   GPURED__APART_LEVEL = 6,
@@ -1776,7 +1777,8 @@ enum { GPURED__CACHED = 32 * 1024 };
 enum { GPURED__ANYWHERE, GPURED__NEAR, GPURED__FAR };
 /* Rows that are far apart are asked for so many before their turn. */
 enum { GPURED__ROWS_AHEAD = 16 };
-/* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at once. */
+/* Strips of columns whose rows have so many bytes are reduced lane by lane, so many rows at
+ * once. */
 enum { GPURED__LONG_ROW = 2048, GPURED__LANE_ROWS = 8 * GPURED__BLOCK };
 
 typedef union gpured__lanes {
@@ -2245,8 +2247,9 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
  * of two blocks side by side is met before the hardware has read it: AMD's have 0.6 of a read. */
 #define GPURED__IN_TURN (GPURED__X86 && GPURED__WIDTH <= 32)
 
-/* Is it read from several places in turn? With such vectors on a Zen 3 server a thread has 1.2 to 1.6
- * times as much from four of them as from one; on an Intel server 0.8 to 1.0, and with AVX-512. */
+/* Is it read from several places in turn? With such vectors on a Zen 3 server a thread has 1.2 to
+ * 1.6 times as much from four of them as from one; on an Intel server 0.8 to 1.0, and with
+ * AVX-512. */
 #define GPURED__APART (GPURED__X86 && GPURED__WIDTH == 32)
 
 /* Are there vectors of narrower floats to widen? */
@@ -2749,8 +2752,8 @@ GPURED__INLINE GPURED__V GPURED__N(min)(GPURED__V a, GPURED__V b) {
  * becomes a constant (those that nothing calls vanish); GPURED__OF calls one of them, and
  * GPURED__WITH_KERNEL the right one, GPURED__WITH_SUM of those that add or multiply; Dot is among
  * them only by name, for what has weights. They are functions, and not cases of one switch, since
- * the time in which a function is compiled grows faster than its length. All kernels share one where
- * code is spared.
+ * the time in which a function is compiled grows faster than its length. All kernels share one
+ * where code is spared.
  */
 #define GPURED__COPY(number, name, parameters, ...)         \
   GPURED__FUNC void GPURED__N(name##_##number) parameters { \
@@ -3665,7 +3668,8 @@ GPURED__INLINE void GPURED__N(four_rows)(int kernel, const GPURED__T *x, int64_t
 }
 
 /* out[r] = the fold of row r: n <= 256 contiguous elements, rows `stride` apart. Short ones end
- * their fold together, as many as a vector has elements; longer ones may ask for what lies ahead. */
+ * their fold together, as many as a vector has elements; longer ones may ask for what lies
+ * ahead. */
 GPURED__INLINE void GPURED__N(rows_fold)(int kernel, const GPURED__T *x, int64_t stride,
                                          int64_t rows, int64_t n, int ask, GPURED__T *out) {
   const int half = GPURED__W > 2 ? GPURED__W / 2 : 1, fourth = GPURED__W > 4 ? GPURED__W / 4 : 1,
@@ -3833,8 +3837,77 @@ GPURED__INLINE GPURED__V GPURED__N(few_load)(int kernel, const GPURED__T *x, int
   return GPURED__N(first)(kernel, v, v);
 }
 
-/* out[c] = the fold of column c: n <= 16 rows, `stride` apart, so that each lane has one element.
- * Up to four stay in registers. */
+#if GPURED__WIDTH != 0 && !GPURED__SPARING
+/*
+ * Up to 16 rows have a lane each, and nothing but the fold is left. Of a line of columns, a[], rows
+ * r, r + step, r + 2 * step, ... below n are joined, half of them at a time: in this order, the
+ * fold's, few values are under way.
+ */
+enum { GPURED__N(FEW) = GPURED__WIDTH < 32 ? 2 : 64 / GPURED__WIDTH };
+
+GPURED__INLINE void GPURED__N(few_by_16)(int kernel, GPURED__V *a, const GPURED__T *x,
+                                         int64_t stride, int64_t n, int r) {
+  int j;
+  GPURED__PREFETCH((const char *)(x + r * stride) + GPURED__FEW_AHEAD);
+  GPURED__UNROLL
+  for (j = 0; j < GPURED__N(FEW); ++j) {
+    const GPURED__V v = GPURED__N(load)(x + r * stride + j * GPURED__W);
+    a[j] = GPURED__N(first)(kernel, v, v);
+  }
+  (void)n;
+}
+
+#define GPURED__FEW_BY(step, half)                                                           \
+  GPURED__INLINE void GPURED__N(few_by_##step)(int kernel, GPURED__V *a, const GPURED__T *x, \
+                                               int64_t stride, int64_t n, int r) {           \
+    GPURED__V b[GPURED__N(FEW)];                                                             \
+    int j;                                                                                   \
+    GPURED__N(half)(kernel, a, x, stride, n, r);                                             \
+    if (r + step >= n) return;                                                               \
+    GPURED__N(half)(kernel, b, x, stride, n, r + step);                                      \
+    GPURED__UNROLL                                                                           \
+    for (j = 0; j < GPURED__N(FEW); ++j) a[j] = GPURED__N(combine)(kernel, a[j], b[j]);      \
+  }
+GPURED__FEW_BY(8, few_by_16)
+GPURED__FEW_BY(4, few_by_8)
+GPURED__FEW_BY(2, few_by_4)
+GPURED__FEW_BY(1, few_by_2)
+#undef GPURED__FEW_BY
+
+/* A line of columns or more: the last ones again where some are left over. */
+GPURED__INLINE void GPURED__N(few_of)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                      int64_t columns, GPURED__T *out) {
+  const int64_t line = GPURED__N(FEW) * GPURED__W;
+  GPURED__V a[GPURED__N(FEW)];
+  int64_t c, at;
+  int j;
+  for (c = 0; c < columns; c += line) {
+    at = gpured__min_i64(c, columns - line);
+    GPURED__N(few_by_1)(kernel, a, x + at, stride, n, 0);
+    GPURED__UNROLL
+    for (j = 0; j < GPURED__N(FEW); ++j)
+      GPURED__N(store)(out + at + j * GPURED__W, GPURED__N(canonical)(a[j]));
+  }
+}
+
+GPURED__INLINE void GPURED__N(few_lines)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
+                                         int64_t columns, GPURED__T *out) {
+  if (n == 2)
+    GPURED__N(few_of)(kernel, x, stride, 2, columns, out);
+  else if (n == 3)
+    GPURED__N(few_of)(kernel, x, stride, 3, columns, out);
+  else if (n == 4)
+    GPURED__N(few_of)(kernel, x, stride, 4, columns, out);
+  else
+    GPURED__N(few_of)(kernel, x, stride, n, columns, out);
+}
+
+GPURED__COPIES(few_lines,
+               (const GPURED__T *x, int64_t stride, int64_t n, int64_t columns, GPURED__T *out), x,
+               stride, n, columns, out);
+#endif
+
+/* out[c] = the fold of column c: n <= 16 rows, `stride` apart, a vector at a time. */
 GPURED__INLINE void GPURED__N(few_rows)(int kernel, const GPURED__T *x, int64_t stride, int64_t n,
                                         int64_t columns, GPURED__T *out) {
   GPURED__V v[GPURED__LANES], four[4];
@@ -3868,13 +3941,20 @@ GPURED__COPIES(few_rows,
 
 GPURED__FUNC void GPURED__N(few)(int kernel, const void *x, int64_t stride, int64_t n,
                                  int64_t columns, void *out) {
+#if GPURED__WIDTH != 0 && !GPURED__SPARING
+  if (columns >= GPURED__N(FEW) * GPURED__W && n > 0) {
+    GPURED__WITH_KERNEL(kernel, few_lines, (const GPURED__T *)x, stride, n, columns,
+                        (GPURED__T *)out);
+    return;
+  }
+#endif
   GPURED__WITH_KERNEL(kernel, few_rows, (const GPURED__T *)x, stride, n, columns, (GPURED__T *)out);
 }
 
 /*
  * acc[c] = acc[c] (or, at the start, nothing) and then x[c], x[step + c], ..., of `count` rows,
- * each with its weight (Dot), 16 rows apart, for as many columns as are whole vectors. ask: for what
- * lies ahead?
+ * each with its weight (Dot), 16 rows apart, for as many columns as are whole vectors. ask: for
+ * what lies ahead?
  */
 GPURED__INLINE void GPURED__N(join_rows)(int kernel, int count, int ask, int start, GPURED__T *acc,
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
@@ -4011,8 +4091,8 @@ GPURED__INLINE void GPURED__N(join_touching)(int kernel, int start, GPURED__T *a
 }
 
 /* `count` rows of a lane, `step` apart: those of a block at once, if that is allowed, or four at a
- * time, which the hardware follows, so that accumulators are touched once for four rows. A lane that
- * begins with no row is neutral. */
+ * time, which the hardware follows, so that accumulators are touched once for four rows. A lane
+ * that begins with no row is neutral. */
 GPURED__INLINE void GPURED__N(join_lane)(int kernel, int ask, int whole, int start, GPURED__T *acc,
                                          const GPURED__T *x, int64_t step, const GPURED__T *w,
                                          int64_t count, int64_t columns) {
@@ -4092,8 +4172,8 @@ GPURED__INLINE int GPURED__N(goes_by_lane)(int64_t n, int64_t columns) {
 }
 
 /*
- * n rows, whole blocks but for the last one, into acc[lane][column]: a lane of all of them, then the
- * next, so that the tree of a lane stays in the first cache. `slots` has room for that.
+ * n rows, whole blocks but for the last one, into acc[lane][column]: a lane of all of them, then
+ * the next, so that the tree of a lane stays in the first cache. `slots` has room for that.
  */
 GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED__T *slots,
                                           GPURED__T *acc, const GPURED__T *x, int64_t stride,
@@ -4118,9 +4198,9 @@ GPURED__INLINE void GPURED__N(join_lanes)(int kernel, int ask, int whole, GPURED
  * n rows that begin where the last ones ended; if they are more than a block, they are all there
  * are. Where these are long, what is pushed are subtrees of LANE_ROWS rows and not blocks: the slot
  * of the highest level is free for the trees of their lanes. Far away, where not on Intel's
- * processors, it pays to read four rows at a time and to ask for what lies ahead. So it does (but for
- * asking) where the rows of a lane are whole pages apart: all 16 would go to one set of the first
- * cache, which has fewer ways.
+ * processors, it pays to read four rows at a time and to ask for what lies ahead. So it does (but
+ * for asking) where the rows of a lane are whole pages apart: all 16 would go to one set of the
+ * first cache, which has fewer ways.
  */
 GPURED__INLINE void GPURED__N(columns_on)(int kernel, gpured__strip *st, const GPURED__T *x,
                                           int64_t stride, const GPURED__T *w, int64_t n) {
@@ -4473,7 +4553,8 @@ GPURED__INLINE void GPURED__N(narrow_beside)(GPURED__V acc[][GPURED__NV], const 
 /*
  * Blocks that come from memory, those of PLACES subtrees in turn, BESIDE of them row by row: memory
  * gives a thread more from several places at once than from one. Elements of a narrower type have a
- * size, others 0. What is no whole number of such groups is left; returns how many elements were not.
+ * size, others 0. What is no whole number of such groups is left; returns how many elements were
+ * not.
  */
 GPURED__INLINE int64_t GPURED__N(feed_apart)(int kernel, gpured__state *st, const void *data,
                                              const GPURED__T *w, int size, int half, int64_t n) {
@@ -5793,9 +5874,9 @@ GPURED__INLINE void GPURED__N(scan_near)(int kernel, unsigned how, const GPURED_
 /*
  * Past the caches. Stores to memory leave slowly and in order, and any other store waits for those
  * before it: so next to nothing else is stored here. The first step keeps the totals of the groups
- * alone, and the last one scans the groups again, from the first cache. Whole lines of memory leave,
- * both halves without a store between them: the end of `last`, the newest results, waits for the
- * next ones.
+ * alone, and the last one scans the groups again, from the first cache. Whole lines of memory
+ * leave, both halves without a store between them: the end of `last`, the newest results, waits for
+ * the next ones.
  */
 enum { GPURED__N(line_vectors) = 64 / GPURED__WIDTH };
 typedef struct GPURED__N(scan_flow) {
@@ -6323,9 +6404,9 @@ GPURED__FUNC void GPURED__N(gemm_pack)(const void *src, int64_t step, int64_t ac
 }
 
 /*
- * A register tile of `high` rows by NR columns: one broadcast of A and NR columns of B a step. `rows`
- * says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from the
- * tile.
+ * A register tile of `high` rows by NR columns: one broadcast of A and NR columns of B a step.
+ * `rows` says that a_k is 1. No chain is ever split: with `resume` the accumulators come back from
+ * the tile.
  */
 GPURED__INLINE void GPURED__N(micro)(int high, int rows, int resume, GPURED__T *tile,
                                      const GPURED__T *a, int64_t a_row, int64_t a_k,
@@ -6363,8 +6444,8 @@ GPURED__INLINE void GPURED__N(micro)(int high, int rows, int resume, GPURED__T *
   }
 }
 
-/* tile[128][NR] over k steps for `rows` rows: register tiles of MR of them, then of END, where two of
- * those do better than one and a rest; that is copied to `spare` with zeros. */
+/* tile[128][NR] over k steps for `rows` rows: register tiles of MR of them, then of END, where two
+ * of those do better than one and a rest; that is copied to `spare` with zeros. */
 GPURED__FUNC void GPURED__N(gemm_tile)(int resume, void *out, int64_t rows,
                                        const gpured__gemm_operands *o) {
   GPURED__T *tile = (GPURED__T *)out, *pad = (GPURED__T *)o->spare;
@@ -7341,7 +7422,8 @@ static const gpured__level gpured__levels[] = {
 
 /* The widest level that this processor can run; the compiler's builtin also asks the system whether
  * it saves the registers. The frames in which the AddressSanitizer of gcc 13 looks for uses after a
- * return, as it does by default, are not aligned for vectors of 64 bytes, and it takes them to be. */
+ * return, as it does by default, are not aligned for vectors of 64 bytes, and it takes them to
+ * be. */
 GPURED__FUNC int gpured__detect_level(void) {
 #if GPURED__X86
   __builtin_cpu_init();
@@ -8660,8 +8742,8 @@ GPURED__FUNC int64_t gpured__scan_take(int64_t *next) {
   return index;
 }
 
-/* Finds the total of a piece, which brings it into the cache, and tells it. Nobody needs that of one
- * which is not whole, the line's last. */
+/* Finds the total of a piece, which brings it into the cache, and tells it. Nobody needs that of
+ * one which is not whole, the line's last. */
 GPURED__FUNC void gpured__scan_announce(gpured__scan_round *r, int64_t index) {
   if (r->n - index * r->size < r->size) return;
   gpured__scan_find_totals(r, index, &r->piece[index]);

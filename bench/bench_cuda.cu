@@ -1,8 +1,9 @@
 /*
  * The GPU rows of the benchmark: gpured beside CUB and cuBLAS (of the toolkit that compiles this
  * file) and beside what the memory gives in the same run, a copy and a plain read, of 4 GB and of
- * the case's own bytes. Times are medians of CUDA events; where the data of a case would stay in the
- * L2 cache, several copies of it take turns, and nobody begins with what another has written there.
+ * the case's own bytes. Times are medians of CUDA events; where the data of a case would stay in
+ * the L2 cache, several copies of it take turns, and nobody begins with what another has written
+ * there.
  *
  *   bench_cuda [--sweep] [--csv] [--list] [--quick] [[--filter] part of a case's name...]
  *

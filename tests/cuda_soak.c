@@ -5,9 +5,9 @@
  *
  * Each stream belongs to a thread, which goes through the cases below in an order of its own and
  * compares every result by bits with the CPU's (of products on tensor cores: with the first one).
- * Prints how many results there were and one hash of what all of them were: it is the same for every
- * run and every GPU, but for the tensor cores' part, which stands apart. Without a device that is
- * one skipped test, or a failure where GPURED_REQUIRE_CUDA=1 asks for one.
+ * Prints how many results there were and one hash of what all of them were: it is the same for
+ * every run and every GPU, but for the tensor cores' part, which stands apart. Without a device
+ * that is one skipped test, or a failure where GPURED_REQUIRE_CUDA=1 asks for one.
  */
 #include "../gpured.h"
 

@@ -10,9 +10,9 @@
 #include "../gpured.h"
 
 enum { TEST_STOP = 20 };
-/* Does not depend on the backend; runs with --slow or GPURED_SLOW=1; runs on the CUDA backend alone;
- * needs a linker that replaces malloc (TEST_WRAP). T_NO_GPU: cannot tell the library's requests for
- * memory from those of the CUDA runtime. */
+/* Does not depend on the backend; runs with --slow or GPURED_SLOW=1; runs on the CUDA backend
+ * alone; needs a linker that replaces malloc (TEST_WRAP). T_NO_GPU: cannot tell the library's
+ * requests for memory from those of the CUDA runtime. */
 enum { T_HOST = 1, T_SLOW = 2, T_CUDA = 4, T_WRAP = 8, T_NO_GPU = 16 };
 
 typedef struct test_case {

@@ -570,8 +570,8 @@ static void test_gemm(gpured_backend backend) {
 
 /*
  * exp over every float d <= 0, at every vector level, against a correctly rounded result: that of
- * double precision, rounded (which is wrong only within 2^-28 ulp of a tie). Prints the largest error,
- * which docs/ORDER.md states.
+ * double precision, rounded (which is wrong only within 2^-28 ulp of a tie). Prints the largest
+ * error, which docs/ORDER.md states.
  */
 static void test_exp_all(gpured_backend backend) {
   double worst = 0, error;

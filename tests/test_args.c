@@ -510,8 +510,8 @@ static void test_overflow(gpured_backend backend) {
 }
 
 /* Parts of a workspace that each fit, but whose sum is 2^64, which would pass for nothing: for 2^56
- * items 8 + 8 doubles for the biases, 7 + 1 + 8 for the short road. A query, as there is no memory for
- * such an output. */
+ * items 8 + 8 doubles for the biases, 7 + 1 + 8 for the short road. A query, as there is no memory
+ * for such an output. */
 static void test_overflow_sum(gpured_backend unused) {
   const gpured_backend backend = GPURED_BACKEND_CPU;
   const int64_t items = (int64_t)1 << 56;

@@ -1,6 +1,6 @@
 /*
- * What the CUDA backend adds to the suite: tensors on the device, streams, captured graphs, its error
- * contract. The results of everything else are compared there and here with the same oracle.
+ * What the CUDA backend adds to the suite: tensors on the device, streams, captured graphs, its
+ * error contract. The results of everything else are compared there and here with the same oracle.
  */
 #include "util.h"
 
@@ -104,8 +104,8 @@ static void reduce_there(int op, int dtype, int64_t rows, int64_t cols, uint32_t
   reduce_data_there(OR_UNIFORM, LAYOUT_C, op, dtype, rows, cols, axes, shift);
 }
 
-/* Shapes for each way through the kernels: a row for each thread, some rows to a tile, long rows, rows
- * in segments, columns wide, narrow and short; and rows that do not begin at 16 bytes. */
+/* Shapes for each way through the kernels: a row for each thread, some rows to a tile, long rows,
+ * rows in segments, columns wide, narrow and short; and rows that do not begin at 16 bytes. */
 static void test_device_reduce(gpured_backend backend) {
   static const int64_t shapes[][2] = {
       {1000, 8},    {3001, 16},  {777, 64},    {515, 100},  {300, 256},  {99, 1024},  {40, 1500},
@@ -150,8 +150,8 @@ static void test_device_ragged(gpured_backend backend) {
       }
 }
 
-/* Columns of up to 256 rows: one thread has V of them, or several have, in the fold's order, wherever
- * rows begin. */
+/* Columns of up to 256 rows: one thread has V of them, or several have, in the fold's order,
+ * wherever rows begin. */
 static void test_device_few_rows(gpured_backend backend) {
   static const int ops[] = {GPURED_SUM,   GPURED_MAX,   GPURED_ARGMIN,    GPURED_ANY,
                             GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
@@ -230,8 +230,8 @@ static void test_device_many_rows(gpured_backend backend) {
           reduce_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 2, (i + k) % 3 * 4);
 }
 
-/* Rows of two tiles and more, of which a warp takes one for itself: there are as many as that takes,
- * but few different ones, which an axis of stride 0 repeats. */
+/* Rows of two tiles and more, of which a warp takes one for itself: there are as many as that
+ * takes, but few different ones, which an axis of stride 0 repeats. */
 static void rows_repeated(int op, int dtype, int kind, int64_t n, int64_t repeats, int shift) {
   enum { ROWS = 37 };
   const int64_t shape[2] = {ROWS, n}, out_shape[2] = {repeats, ROWS};
@@ -380,8 +380,8 @@ static void test_device_scan(gpured_backend backend) {
       }
 }
 
-/* Enough tiles for the kernels that keep every warp busy: contiguous lines of all lengths, and lines
- * side by side that are deep, many, or a batch. */
+/* Enough tiles for the kernels that keep every warp busy: contiguous lines of all lengths, and
+ * lines side by side that are deep, many, or a batch. */
 static void test_device_scan_large(gpured_backend backend) {
   static const int64_t shapes[][2] = {{1, 9000001}, {3, 3000000}, {90, 100000}, {2000, 4100},
                                       {8000, 1024}, {16000, 512}, {500000, 16}, {300000, 40}};
@@ -428,8 +428,8 @@ static void test_device_scan_at_once(gpured_backend backend) {
       }
 }
 
-/* As many tiles of lines that fill no whole number of places, begin anywhere, in the input as in the
- * output, or go backwards. */
+/* As many tiles of lines that fill no whole number of places, begin anywhere, in the input as in
+ * the output, or go backwards. */
 static void test_device_scan_ragged(gpured_backend backend) {
   static const int64_t shapes[][2] = {{8000, 1001}, {1, 8000003}, {2000, 5003}, {80000, 101},
                                       {500000, 7},  {8100, 1000}, {8192, 1024}, {4000, 4095}};
@@ -569,8 +569,8 @@ static void test_device_middle_axis(gpured_backend backend) {
           }
 }
 
-/* The same of fewer elements than an item has lanes, or hardly more, of types that cannot be read by
- * whole columns where they begin anywhere. */
+/* The same of fewer elements than an item has lanes, or hardly more, of types that cannot be read
+ * by whole columns where they begin anywhere. */
 static void test_device_small_items(gpured_backend backend) {
   static const int64_t lengths[] = {9, 10, 15, 16, 17, 40, 64}, columns[] = {2, 3, 7, 9};
   static const int dtypes[] = {GPURED_F16, GPURED_BF16, GPURED_I8, GPURED_U8, GPURED_F32};
@@ -649,8 +649,9 @@ static void test_device_tall(gpured_backend backend) {
                              all_dtypes[j], 3, batches[i], 2, (i + j) % 3);
 }
 
-/* Rows that touch, are no lines of 128 bytes and too many bytes for a tile of 16: tiles across rows,
- * with few and many blocks to a segment; beside, rows of a tile, and inputs too small for it. */
+/* Rows that touch, are no lines of 128 bytes and too many bytes for a tile of 16: tiles across
+ * rows, with few and many blocks to a segment; beside, rows of a tile, and inputs too small for
+ * it. */
 static void test_device_touching(gpured_backend backend) {
   static const int64_t widths[] = {40, 65, 101, 130, 257, 500, 1001, 1025, 4097, 30001};
   static const int64_t large[][3] = {
@@ -692,9 +693,9 @@ static void test_device_means(gpured_backend backend) {
                           dtypes[j], shapes[i][0], shapes[i][1], k < 2 ? 2 : 1, 0);
 }
 
-/* Variances, norms and long means of integers, which are computed in f64: for each kernel that reads
- * bytes and words as they lie, rows and columns of all lengths, items, pieces of several axes, and
- * values to the ends of the types' ranges. */
+/* Variances, norms and long means of integers, which are computed in f64: for each kernel that
+ * reads bytes and words as they lie, rows and columns of all lengths, items, pieces of several
+ * axes, and values to the ends of the types' ranges. */
 static void test_device_reals(gpured_backend backend) {
   static const int64_t shapes[][3] = {
       {3000, 3, 1},    {5000, 16, 1},  {999, 40, 1},   {777, 64, 1},    {515, 100, 1},
@@ -746,8 +747,8 @@ static void test_device_scan_items(gpured_backend backend) {
       }
 }
 
-/* Long lines of which few lie side by side, and contiguous ones of fewer than 16 elements: pieces of
- * memory that may begin anywhere, and tiles that share a block. */
+/* Long lines of which few lie side by side, and contiguous ones of fewer than 16 elements: pieces
+ * of memory that may begin anywhere, and tiles that share a block. */
 static void test_device_scan_few(gpured_backend backend) {
   static const int64_t lengths[] = {300, 511, 1025, 4097, 9000, 70001},
                        rows[] = {2, 3, 4, 7, 8, 15};
@@ -775,7 +776,8 @@ static void test_device_scan_few(gpured_backend backend) {
 }
 
 /* Short lines without gaps, one behind the other or a few side by side: tiles of one item and of
- * many (longer ones if there are many of them), one that ends inside a vector, values of every kind. */
+ * many (longer ones if there are many of them), one that ends inside a vector, values of every
+ * kind. */
 static void test_device_scan_short(gpured_backend backend) {
   static const int64_t lengths[] = {2,  3,  4,  6,  8,  11, 15, 16,  17,  20,  24,  31,
                                     32, 33, 48, 57, 64, 65, 96, 100, 128, 160, 255, 256};
@@ -838,8 +840,8 @@ static void test_device_several_axes(gpured_backend backend) {
       }
 }
 
-/* Channels: short pieces side by side, and rows of few columns that are no whole vectors, each again
- * and again along an outer axis, of few and of many, whole and at the end of the input. */
+/* Channels: short pieces side by side, and rows of few columns that are no whole vectors, each
+ * again and again along an outer axis, of few and of many, whole and at the end of the input. */
 static void test_device_channels(gpured_backend backend) {
   static const struct {
     int64_t shape[4];
@@ -1057,8 +1059,8 @@ static void test_graphs(gpured_backend backend) {
   replay(1000, 1);
 }
 
-/* The scans that look back, ten thousand times: always the same bits. Their state is wiped by the call
- * itself, and every hundredth result is read back. The sizes are for one kernel each. */
+/* The scans that look back, ten thousand times: always the same bits. Their state is wiped by the
+ * call itself, and every hundredth result is read back. The sizes are for one kernel each. */
 static void soak(int64_t n) {
   pending p;
   gpured_options o;
@@ -1387,8 +1389,8 @@ static void test_device_gemm_ragged(gpured_backend backend) {
       }
 }
 
-/* Sums of products whose right rows begin anywhere: a column to some thousands, a depth of less than
- * a block to many segments, padding that is NaN; results that the launch which joins segments
+/* Sums of products whose right rows begin anywhere: a column to some thousands, a depth of less
+ * than a block to many segments, padding that is NaN; results that the launch which joins segments
  * stores, and others. */
 static void test_device_gemm_loose(gpured_backend backend) {
   static const int64_t shapes[][4] = {{2, 90, 33, 300},   {1, 50, 4095, 700}, {3, 40, 129, 4500},
@@ -1531,8 +1533,8 @@ static void test_device_gemm_shares(gpured_backend backend) {
       }
 }
 
-/* A product whose tiles are handed over, f32 and f64: on two streams at once, replayed from a graph,
- * and with a workspace that has no room for what is handed over. */
+/* A product whose tiles are handed over, f32 and f64: on two streams at once, replayed from a
+ * graph, and with a workspace that has no room for what is handed over. */
 static void test_device_gemm_pieces(gpured_backend backend) {
   cudaStream_t stream[STREAMS];
   cudaGraph_t graph;

@@ -1,8 +1,9 @@
 /*
  * Memory that cannot be had: the k-th request fails, for every k until a call asks no more, both
  * from the caller's allocator and from malloc and its relatives, which the linker replaces by
- * functions of this file. A call then either says GPURED_ERR_ALLOC and has touched nothing, or needs
- * the memory only to be faster and gives the same bits. Nothing is lost, and the next call works.
+ * functions of this file. A call then either says GPURED_ERR_ALLOC and has touched nothing, or
+ * needs the memory only to be faster and gives the same bits. Nothing is lost, and the next call
+ * works.
  *
  * Threads that cannot be started are not tested: OpenMP has no way to make them fail, and ends the
  * process where they do.
@@ -15,8 +16,8 @@
 
 /* ---- the requests for memory ----------------------------------------------------------------- */
 
-/* Counts while it is armed; calls are made from one thread, which is also the one that asks. Volatile,
- * since compilers know that malloc() and free() look at nothing of a program's. */
+/* Counts while it is armed; calls are made from one thread, which is also the one that asks.
+ * Volatile, since compilers know that malloc() and free() look at nothing of a program's. */
 static volatile struct { int armed, asked, fail_at, live; } heap;
 
 /* Whether the request that is being made now shall fail. */

@@ -484,8 +484,8 @@ static void test_sizes_together(gpured_backend backend) {
       }
 }
 
-/* Products of every kind of tile that a GPU with 132 multiprocessors chooses by what it costs; small
- * ones, which all other tests have, take small tiles. */
+/* Products of every kind of tile that a GPU with 132 multiprocessors chooses by what it costs;
+ * small ones, which all other tests have, take small tiles. */
 static void test_tiles(gpured_backend backend) {
   static const int64_t sizes[][4] = {{1, 2040, 2048, 5},  {60, 256, 256, 5},  {200, 128, 128, 12},
                                      {130, 256, 120, 20}, {1, 1010, 1000, 9}, {1, 640, 900, 20},
@@ -539,8 +539,8 @@ static void test_sizes_long(gpured_backend backend) {
   }
 }
 
-/* The short road over rows that are too long for one round and blocks that are not full: the rows of
- * a lane go four at a time, and then one by one. */
+/* The short road over rows that are too long for one round and blocks that are not full: the rows
+ * of a lane go four at a time, and then one by one. */
 static void test_sizes_short_road(gpured_backend backend) {
   static const int64_t rows[] = {17, 63, 64, 65, 100, 129, 255, 256, 300};
   static const int64_t large[][3] = {{270, 3, 521}, {2060, 3, 530}, {3, 515, 2310}};

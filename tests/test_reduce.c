@@ -306,6 +306,29 @@ static void test_columns(gpured_backend backend) {
       }
 }
 
+/* Columns of so few rows that each has a lane of its own: every height, less than a line of columns
+ * and more, the last lines whole and not, with and without gaps between the rows. */
+static void test_few_rows(gpured_backend backend) {
+  static const int64_t widths[] = {3, 7, 8, 9, 15, 16, 17, 31, 33, 100, 4099};
+  static const int dtypes[] = {GPURED_F32, GPURED_F64, GPURED_I64, GPURED_BF16};
+  int64_t shape[2];
+  int i, k, m, t = 0;
+  for (shape[0] = 1; shape[0] <= 17; ++shape[0])
+    for (i = 0; i < COUNT(widths); ++i)
+      for (k = 0; k < COUNT(dtypes); ++k, ++t) {
+        const int each = widths[i] > 1000 ? 8 : k > 0 ? 3 : 1;
+        box in;
+        shape[1] = widths[i];
+        in = box_filled(dtypes[k], 2, shape, t % 3 ? LAYOUT_C : LAYOUT_PAD,
+                        t % 2 ? OR_WIDE : OR_SPECIAL, (uint64_t)t);
+        for (m = t % each; m < COUNT(all_ops); m += each) {
+          reduce_case c = {backend, all_ops[m], &in.t, 1, 0, 0, 0, 1, 0, LAYOUT_C, 0};
+          check(&c);
+        }
+        box_free(&in);
+      }
+}
+
 /* Sums and another operation along the columns of a matrix of f32, by up to three threads. */
 static void check_wide(gpured_backend backend, const int64_t shape[2], int op) {
   box in = box_filled(GPURED_F32, 2, shape, LAYOUT_C, OR_UNIFORM, 5);
@@ -344,8 +367,8 @@ static void test_towers(gpured_backend backend) {
   check_wide(backend, wide, GPURED_MAX);
 }
 
-/* Columns whose rows are long, so that a lane goes through many blocks before the next one: subtrees
- * of 2048 rows, blocks and lanes that are not full, rows with gaps between them. */
+/* Columns whose rows are long, so that a lane goes through many blocks before the next one:
+ * subtrees of 2048 rows, blocks and lanes that are not full, rows with gaps between them. */
 static void test_long_columns(gpured_backend backend) {
   static const int64_t heights[] = {257, 272, 513, 1792, 2049, 4103};
   static const int64_t widths[] = {256, 511, 512, 530};
@@ -427,8 +450,8 @@ static void test_one_element(gpured_backend backend) {
         }
 }
 
-/* Bytes, whose extrema and means have ways of their own: every border of a vector, of four, and of a
- * piece; ties, least and greatest values. */
+/* Bytes, whose extrema and means have ways of their own: every border of a vector, of four, and of
+ * a piece; ties, least and greatest values. */
 static void test_bytes(gpured_backend backend) {
   static const int64_t lengths[] = {1,    2,    3,    5,    10,   15,   16,   63,  64,
                                     65,   127,  128,  129,  255,  256,  257,  300, 511,
@@ -803,6 +826,7 @@ const test_case reduce_tests[] = {{"reduce_examples", test_examples, 0},
                                   {"reduce_rows_apart", test_rows_apart, 0},
                                   {"reduce_size_2_24", test_size_2_24, 0},
                                   {"reduce_columns", test_columns, 0},
+                                  {"reduce_few_rows", test_few_rows, 0},
                                   {"reduce_towers", test_towers, 0},
                                   {"reduce_long_columns", test_long_columns, 0},
                                   {"reduce_tiles", test_tiles, 0},

@@ -418,8 +418,8 @@ static void test_threads(gpured_backend backend) {
       }
 }
 
-/* A line so long that threads take it in pieces of 16 tiles, of f32 ahead of their turn, of f64 not;
- * in place and not, with every flag. */
+/* A line so long that threads take it in pieces of 16 tiles, of f32 ahead of their turn, of f64
+ * not; in place and not, with every flag. */
 static void test_long_line(gpured_backend backend) {
   static const int dtypes[] = {GPURED_F32, GPURED_F64};
   unsigned i;

@@ -448,9 +448,9 @@ static void test_tensor_specials(gpured_backend backend) {
     }
 }
 
-/* Along the kept axis lines take turns: positive, negative, of both signs, zeros of either. The other
- * operand is positive but for its line `spoiled` (-1: none), so that results of whole lines are
- * negative, or all but one value is. */
+/* Along the kept axis lines take turns: positive, negative, of both signs, zeros of either. The
+ * other operand is positive but for its line `spoiled` (-1: none), so that results of whole lines
+ * are negative, or all but one value is. */
 static void set_signs(const tensor_case *c, const tensor_data *d, int64_t spoiled) {
   const gpured_tensor *kept = c->axis ? &d->a.t : &d->b.t, *other = c->axis ? &d->b.t : &d->a.t;
   const int64_t lines = c->axis ? c->m : c->n, others = c->axis ? c->n : c->m;

@@ -4,8 +4,8 @@
  * where there is no GPU: statuses, what is copied to where, memory given back. Whatever a caller of
  * the runtime does wrong ends the program with a line that says so.
  *
- * With HOPPER defined it is a GPU of that generation, and what lies beyond PRETENDED is memory of its
- * that nobody has: tensors may be as large as they like (cuda_queries.c).
+ * With HOPPER defined it is a GPU of that generation, and what lies beyond PRETENDED is memory of
+ * its that nobody has: tensors may be as large as they like (cuda_queries.c).
  */
 #include <cuda_runtime_api.h>
 #include <stdint.h>

@@ -2,7 +2,8 @@
  * Does a call get along with the memory that its query asked for, wherever its tensors lie? Random
  * shapes, strides and types on the runtime of cuda_copies.c, whose device has as much memory as
  * they say. A query is asked without addresses, with such at a border of 16 bytes and with others;
- * calls are made at either. Queries without addresses and with those at a border shall say the same.
+ * calls are made at either. Queries without addresses and with those at a border shall say the
+ * same.
  *
  *   cuda_queries CASES [SEED]
  */

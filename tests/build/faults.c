@@ -1,5 +1,5 @@
-/* In the place of malloc, calloc and realloc (ld --wrap): the request of number GPURED_FAIL_AT finds
- * no memory. */
+/* In the place of malloc, calloc and realloc (ld --wrap): the request of number GPURED_FAIL_AT
+ * finds no memory. */
 #include <stdlib.h>
 
 void *__real_malloc(size_t bytes);

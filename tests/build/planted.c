@@ -1,6 +1,7 @@
 /*
  * Programs that are wrong on purpose, so that tests/build/sanitizers.sh sees each tool report
- * something before it believes its silence. PLANT_x names the fault; without one the program is right.
+ * something before it believes its silence. PLANT_x names the fault; without one the program is
+ * right.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
- * A ring as the kernel for tensor cores has it, and nothing else: one thread writes, eight warps read,
- * and two mbarriers for each place order them: `full` ends by the writer's arrival, `empty` by one of
- * each warp. tests/build/sanitizers.sh asks racecheck about it: where it reports this one, what it
- * reports of that kernel says nothing.
+ * A ring as the kernel for tensor cores has it, and nothing else: one thread writes, eight warps
+ * read, and two mbarriers for each place order them: `full` ends by the writer's arrival, `empty`
+ * by one of each warp. tests/build/sanitizers.sh asks racecheck about it: where it reports this
+ * one, what it reports of that kernel says nothing.
  */
 #include <cuda_runtime.h>
 #include <stdint.h>

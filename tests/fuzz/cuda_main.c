@@ -6,8 +6,8 @@
  *
  * `around`: only statuses and what lies around results are looked at, for a runtime that computes
  * nothing (tests/build/cuda_copies.c).
- * Says how many cases passed; the first one that does not is printed and ends the program. Without a
- * device that is one skipped test, or a failure where GPURED_REQUIRE_CUDA=1 asks for one.
+ * Says how many cases passed; the first one that does not is printed and ends the program. Without
+ * a device that is one skipped test, or a failure where GPURED_REQUIRE_CUDA=1 asks for one.
  */
 #include "fuzz.h"
 

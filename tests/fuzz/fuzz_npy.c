@@ -1,6 +1,6 @@
-/* The .npy readers of examples/npy_io.h and npy_map.h with any bytes for a file: they must refuse the
- * file in one line or read it, alike from a stream, from a pipe and as a map, whole and in pieces; and
- * what was read must survive being written. */
+/* The .npy readers of examples/npy_io.h and npy_map.h with any bytes for a file: they must refuse
+ * the file in one line or read it, alike from a stream, from a pipe and as a map, whole and in
+ * pieces; and what was read must survive being written. */
 #define _GNU_SOURCE /* fopencookie(), memfd_create() */
 #include <stdio.h>
 #include <stdlib.h>
