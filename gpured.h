@@ -1760,7 +1760,8 @@ enum {
 };
 enum { GPURED__DEPTH = 57 };
 /* Bytes from what is read to what is fetched into the cache: the second where work on what was read
- * leaves memory idle, or where what is read together is over before the hardware reads ahead. */
+ * leaves memory idle, or where what is read together is over before the hardware reads ahead; the
+ * third where up to 16 rows go side by side. */
 enum { GPURED__AHEAD = 2048, GPURED__FAR_AHEAD = 8192, GPURED__FEW_AHEAD = 512 };
 /* From so many bytes on a sequence is likely to come from memory, so that asking is worth it. */
 enum { GPURED__FROM_MEMORY = 1 << 20 };

@@ -373,17 +373,15 @@ static void test_tensor_many(gpured_backend backend) {
     }
 }
 
-/* Deep items of few tiles, whose depth a GPU cuts (a processor does not, and gets a quarter of it),
- * with and without what there is beside the product. */
+/* Deep items of few tiles, whose depth a GPU cuts, with and without what there is beside the
+ * product. */
 static void test_tensor_deep(gpured_backend backend) {
   static const int64_t shapes[][4] = {{2, 40, 30, 12000}, {60, 9, 10, 9000}, {1, 66, 130, 12001}};
   static const layout hows[] = {LAYOUT_C, LAYOUT_F, LAYOUT_PAD};
   int i, k;
   for (i = 0; i < COUNT(shapes); ++i)
     for (k = 0; k < COUNT(tensor_ops); ++k) {
-      const int64_t cut = backend == GPURED_BACKEND_CPU ? 4 : 1,
-                    depth = (shapes[i][3] + cut - 1) / cut;
-      const int64_t s[] = {shapes[i][0], shapes[i][1], shapes[i][2], depth};
+      const int64_t s[] = {shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]};
       tensor_case c = plain_tensor(k % 2 ? GPURED_F16 : GPURED_BF16, tensor_ops[k], k / 2 % 2, s);
       if (i == 2 && k % 4 > 1) continue;
       c.how_a = hows[(i + k) % 3];

@@ -4,7 +4,7 @@
 # The checker itself is always built with plain flags, so that only one side can go wrong.
 # Each flag runs once with each compiler, OpenMP on and off in turn, over the scalar code, which is where
 # compilers are free (.ci/run has steps for -O3 -march=native with all of it); FULL=1 is the whole
-# matrix, -O3 among it, with vector code everywhere and every vector path run.
+# matrix with vector code everywhere and every vector path run.
 # JOBS columns run at once (default 1).
 . tests/build/lib.sh
 
@@ -79,20 +79,17 @@ matrix() { # COMPILER
 64|holds|-O0 $plain
 64|holds|-O1 $plain
 64|holds|-O2 $plain
+64|holds|-O3 $plain
 64|$fast|-Ofast
 64|holds|-O1 -march=native $plain
 64|holds|-O1 -mfma -ffp-contract=fast $plain
 64|holds|-O1 -flto $plain
 64|holds|-O1 -funroll-loops $plain
+64|holds|-O2 -fno-strict-aliasing $plain
 64|link|-ffast-math
 32|holds|-m32 -O1 -msse2 -mfpmath=sse $plain
 32|$wide|-m32 -mno-sse
 END
-  if [ "${FULL:-0}" = 1 ]; then cat <<END
-64|holds|-O3 $plain
-64|holds|-O2 -fno-strict-aliasing $plain
-END
-  fi
   case $1 in
     gcc) cat <<END
 64|$wide|-O2 -mfpmath=387

@@ -80,7 +80,7 @@ if has_cxx; then
   cp $user "$scratch/user.cpp"
   cp $other "$scratch/other.cpp"
   program 'implementation in C++, second file in C' \
-    $CXX -std=c++11 $warnings $OMPFLAG -I. -O0 -DGPURED_IMPLEMENTATION "$scratch/user.cpp" \
+    $CXX -std=c++11 $warnings $OMPFLAG -I. -O1 -DGPURED_IMPLEMENTATION "$scratch/user.cpp" \
     "$scratch/other.o"
   program 'C++ files and the static library' \
     $CXX -std=c++20 $warnings $OMPFLAG -I. "$scratch/user.cpp" "$scratch/other.cpp" \

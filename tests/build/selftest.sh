@@ -38,7 +38,7 @@ if [ "$x86" = yes ]; then
   finds 'x87 registers' gcc $flags -DBREAK_FLAGS -O1 -mfpmath=387 -U__FLT_EVAL_METHOD__ \
     -D__FLT_EVAL_METHOD__=0
 fi
-finds 'gcc -ffinite-math-only' gcc $flags -DBREAK_FLAGS -O1 -ffinite-math-only \
+finds 'gcc -ffinite-math-only' gcc $flags -DBREAK_FLAGS -O2 -ffinite-math-only \
   -U__FINITE_MATH_ONLY__ -D__FINITE_MATH_ONLY__=0
 finds 'gcc -fno-signed-zeros' gcc $flags -DBREAK_FLAGS -O1 -fno-signed-zeros \
   -U__NO_SIGNED_ZEROS__
