@@ -1374,7 +1374,7 @@ static __global__ void __launch_bounds__(finish_threads(LANES))
   }
 }
 
-/* The result of empty sequences: an integer or a float. */
+/* The result of sequences that need not be read: an integer or a float. */
 template <class T>
 static __global__ void __launch_bounds__(256) store_empty(const job j, const T value) {
   for (int64_t s = (int64_t)blockIdx.x * 256 + threadIdx.x; s < j.outputs;
@@ -4648,13 +4648,14 @@ static __device__ __noinline__ uint4 load_loose(const char *p, int count) {
   return q;
 }
 
-/* What a thread reads. LOOSE: rows begin anywhere. FEW: and it has all of them at once. TWO: they
- * have two axes. */
-template <int SIZE, bool LOOSE, bool FEW, bool WRITTEN = false, bool TWO = false>
+/* What a thread reads. LOOSE: rows begin anywhere. FEW: it has all of them at once, up to so many.
+ * TWO: they have two axes. */
+template <int SIZE, bool LOOSE, int FEW, bool WRITTEN = false, bool TWO = false>
 struct short_rows {
   enum {
-    ORDERED = LOOSE ? 8 : 16,          /* rows of an ordered sum at a time */
-    SHARED = LOOSE && FEW && SIZE >= 4 /* the next thread of the warp has the second vectors */
+    ORDERED = LOOSE ? 8 : 16, /* rows of an ordered sum at a time */
+    /* the next thread of the warp has the second vectors */
+    SHARED = LOOSE && FEW && (SIZE >= 4 || FEW > COLS_FEW)
   };
   const char *base;
   int64_t row_bytes, jump; /* TWO: what the end of the inner one adds, */
@@ -4688,7 +4689,8 @@ struct short_rows {
   }
   static __device__ __forceinline__ uint4 next_thread(const uint4 &q) {
     return make_uint4(__shfl_down_sync(0xffffffffu, q.x, 1), __shfl_down_sync(0xffffffffu, q.y, 1),
-                      SIZE < 8 ? __shfl_down_sync(0xffffffffu, q.z, 1) : 0, 0);
+                      SIZE < 8 ? __shfl_down_sync(0xffffffffu, q.z, 1) : 0,
+                      SIZE < 4 ? __shfl_down_sync(0xffffffffu, q.w, 1) : 0);
   }
   /* Rows row(0) to row(COUNT - 1); those that do not exist are zeros. */
   template <int COUNT, class F>
@@ -4946,12 +4948,12 @@ GPURED__DEV void run_few(const job &j, const R &rows, const F &put) {
 }
 template <int A, int D, int K, int MOST, class R, class F>
 GPURED__DEV void run_short(const job &j, const R &rows, const F &put) {
-  if constexpr (MOST > COLS_FEW)
+  if constexpr (MOST > GPURED__LANES)
     short_column<A, D, K, segment_way(A, D, K)>::run(j, rows, put);
-  else if (j.n <= COLS_FEW / 2)
+  else if (MOST == COLS_FEW && j.n <= COLS_FEW / 2)
     run_few<A, D, K, COLS_FEW / 2>(j, rows, put);
   else
-    run_few<A, D, K, COLS_FEW>(j, rows, put);
+    run_few<A, D, K, MOST>(j, rows, put);
 }
 
 /* A result in an element of SIZE bytes, of a type that can_pack() knows. */
@@ -5036,7 +5038,7 @@ GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int 
 
 /* Blocks to a multiprocessor: as many as leave a thread its registers. */
 static constexpr __host__ __device__ int short_resident(int most, bool loose, int size) {
-  if (most > COLS_FEW) return 4;
+  if (most > COLS_FEW) return most == GPURED__LANES && (size == 8 || (loose && size == 2)) ? 3 : 4;
   return !loose ? 5 : size < 4 ? 4 : 6;
 }
 
@@ -5045,8 +5047,8 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
                                          short_resident(MOST, LOOSE, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
   enum { V = strip<D>::V };
-  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= COLS_FEW, false, TWO> input;
-  const int share = MOST > COLS_FEW ? c.share_log2 : 0, side = 32 >> share;
+  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= GPURED__LANES ? MOST : 0, false, TWO> input;
+  const int share = MOST > GPURED__LANES ? c.share_log2 : 0, side = 32 >> share;
   const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32, own = side - input::SHARED;
   const int64_t strips = (c.width + V - 1) / V + input::SHARED;
   for (int64_t first = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * own; first < c.tiles;
@@ -8719,7 +8721,7 @@ template <int A, int K, int D, bool LOOSE, int ROWS>
 GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int count,
                             bool stores) {
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
-  const short_rows<SIZE, LOOSE, true, true> rows(a.j, a.in_stride * SIZE, from, count);
+  const short_rows<SIZE, LOOSE, COLS_FEW, true> rows(a.j, a.in_stride * SIZE, from, count);
   uint4 raw[ROWS];
   rows.template fetch<ROWS>(raw, [](int q) { return q; });
 #pragma unroll
@@ -8738,7 +8740,7 @@ GPURED__DEV void scan_strip(const line_scan &a, const char *from, char *to, int 
 template <int A, int K, int D, bool LOOSE>
 static __global__ void __launch_bounds__(SHORT_THREADS, 5) scan_few_rows(const line_scan a) {
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
-  const int own = 32 - short_rows<SIZE, LOOSE, true, true>::SHARED, t = (int)threadIdx.x % 32;
+  const int own = 32 - short_rows<SIZE, LOOSE, COLS_FEW, true>::SHARED, t = (int)threadIdx.x % 32;
   const int64_t warp = (int64_t)blockIdx.x * (SHORT_THREADS / 32) + threadIdx.x / 32;
   const int64_t strip = min(warp * own + t, a.tiles - 1);
   const int64_t outer = gpured__quotient(strip, a.strips), width = a.j.kept[a.j.kept_count - 1].n;
@@ -9384,6 +9386,8 @@ enum {
   READ_LOOSE_FEW_COLS,
   READ_TWO_SHORT_COLS,
   READ_TWO_FEW_COLS,
+  READ_LANE_COLS, /* up to 16 rows, one of each lane */
+  READ_LOOSE_LANE_COLS,
   READ_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
@@ -10206,16 +10210,31 @@ static int can_pack(const reduction *r, int v, int loose, int64_t strips) {
   return 1;
 }
 
+/* Up to 16 rows, one of each lane, all in registers: of what is needed twice, and of sums. Many
+ * exponentials, one after the other, take longer where that leaves threads idle, or registers are
+ * short. */
+static int choose_lane_cols(const machine *m, const reduction *r, int64_t vectors, int loose) {
+  const int how = loose ? READ_LOOSE_LANE_COLS : READ_LANE_COLS;
+  const int most = r->kind == K_LSE && r->acc == GPURED__F64 ? 12 : (int)GPURED__LANES;
+  if (r->c.inner > 0 || r->j.n <= COLS_FEW || r->j.n > most) return 0;
+  if (r->kind == K_LSE && vectors < (int64_t)m->processors * SHORT_MANY) return 0;
+  if (r->kind <= K_ARG && loose) return 0;
+  return reading_kernel(r, how) ? how : 0;
+}
+
 static int choose_short_cols(const machine *m, reduction *r, int64_t width, int size) {
   const int v = 16 / size, few = r->j.n <= COLS_FEW;
   const int two = r->c.inner > 0;
   const int loose = width % v || !aligned(r, 16, r->j.kept_count - 1) || r->c.row_bytes % 16;
+  const int64_t rows = r->j.outputs / width, across = gpured__ceil_div(width, v);
+  const int lanes = choose_lane_cols(m, r, rows * across, loose);
   const int how = two     ? few ? READ_TWO_FEW_COLS : READ_TWO_SHORT_COLS
+                  : lanes ? lanes
                   : few   ? loose ? READ_LOOSE_FEW_COLS : READ_FEW_COLS
                   : loose ? READ_LOOSE_SHORT_COLS
                           : READ_SHORT_COLS;
-  const int shared = few && loose && size >= 4; /* as short_rows says */
-  const int64_t strips = r->j.outputs / width * (gpured__ceil_div(width, v) + shared);
+  const int shared = loose && (lanes || (few && size >= 4)); /* as short_rows says */
+  const int64_t strips = rows * (across + shared);
   if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
   if (two && (loose || r->c.jump % 16)) return 0;
   if (r->j.n > COLS_SHORT && width * size < SHORT_NARROW) return 0;
@@ -10226,7 +10245,7 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   r->how = how;
   r->c.width = width;
   r->c.tiles = strips;
-  r->c.packed = can_pack(r, v, loose, gpured__ceil_div(width, v));
+  r->c.packed = can_pack(r, v, loose, across);
   r->c.out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] *
                   (int64_t)gpured__dtype_size(r->j.out_dtype);
   r->threads = SHORT_THREADS;
@@ -10826,7 +10845,7 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
   r->dtype = p->in_dtype;
   if (r->dtype == GPURED_U64) r->dtype = GPURED_I64; /* the same 64 bits */
   if (r->acc == GPURED__U64 && r->dtype == GPURED_BF16) r->dtype = GPURED_F16;
-  if (p->n == 0)
+  if (p->n == 0 || (p->n == 1 && r->kind == K_ARG)) /* the index of one element is 0 */
     r->route = ROUTE_EMPTY;
   else if (!choose_channels(m, r) && !choose_best(m, r) && !choose_reader(m, r))
     p->n <= ALONE_MOST ? choose_alone(m, r) : choose_any(m, r);
@@ -10836,10 +10855,15 @@ static void choose(const machine *m, const gpured__plan *given, reduction *r) {
 static gpured_status run_empty(const machine *m, const gpured__plan *p, reduction *r) {
   uint64_t integer;
   double real;
-  const int is_integer = p->acc == GPURED__U64;
+  const int is_integer = p->acc == GPURED__U64 || r->kind == K_ARG;
+  const int touch =
+      p->kept_count == 0 || (p->kept_count == 1 && p->kept[0].stride[GPURED__OUT] == 1);
   int64_t blocks = gpured__ceil_div(p->outputs, 256);
   void *arguments[] = {&r->j, is_integer ? (void *)&integer : (void *)&real};
   gpured__empty_value(p, &integer, &real);
+  if (touch && (is_integer ? integer == 0 : real == 0))
+    return status_of(cudaMemsetAsync(
+        p->out, 0, (size_t)p->outputs * gpured__dtype_size(p->out_dtype), m->stream));
   if (blocks > 65535) blocks = 65535;
   return launch(
       m, is_integer ? (const void *)store_empty<uint64_t> : (const void *)store_empty<double>,
@@ -18210,10 +18234,24 @@ static const void *short_kernel(int how) {
   return (const void *)reduce_short_cols<A, D, K, FEW, true>;
 }
 
+/* Of up to 16 rows: what leaves registers for the results. */
+template <int A, int D, int K>
+static const void *lane_kernel(int how) {
+  enum { WIDE = stored<D>::SIZE == (int)sizeof(typename acc<A>::T) };
+  if constexpr (A != GPURED__U64 && D <= GPURED_BF16 && (WIDE || A == GPURED__F32)) {
+    if constexpr (K > K_ARG || K <= K_SQUARE)
+      if (how == READ_LANE_COLS)
+        return (const void *)reduce_short_cols<A, D, K, GPURED__LANES, false>;
+    if constexpr (K > K_ARG) return (const void *)reduce_short_cols<A, D, K, GPURED__LANES, true>;
+  }
+  return NULL;
+}
+
 template <int A, int D, int K>
 static const void *cols_kernel(int how) {
   if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
-  return how < READ_COL_UNITS ? short_kernel<A, D, K>(how) : NULL;
+  if (how == READ_LANE_COLS || how == READ_LOOSE_LANE_COLS) return lane_kernel<A, D, K>(how);
+  return how <= READ_TWO_FEW_COLS ? short_kernel<A, D, K>(how) : NULL;
 }
 
 /* What is needed twice: logsumexp and moments. */
@@ -18227,6 +18265,7 @@ static const void *twice_kernel(int how) {
   if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
   if (how == READ_TWO_FEW_COLS)
     return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false, true>;
+  if (how == READ_LANE_COLS || how == READ_LOOSE_LANE_COLS) return lane_kernel<A, D, K>(how);
   if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
   return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
 }
