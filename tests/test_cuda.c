@@ -175,6 +175,12 @@ static void test_device_few_rows(gpured_backend backend) {
                        1u, 0);
     reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[i % 4], GPURED_I8, 2, shape, 1u, 0);
   }
+  for (d = GPURED_F32; d <= GPURED_BF16; ++d) /* so many that each has all rows of logsumexp, too */
+    for (i = 0; i < 2; ++i) {
+      const int64_t each = d == GPURED_F64 ? 2 : d == GPURED_F32 ? 4 : 8;
+      const int64_t shape[2] = {i == d % 2 ? 9 : 12, 40000 * each + (int64_t)i};
+      reduce_shape_there(OR_EXP, LAYOUT_C, GPURED_LOGSUMEXP, (int)d, 2, shape, 1u, 0);
+    }
   for (i = 0; i < COUNT(many); ++i) /* lanes of several threads */
     for (j = 0; j < COUNT(columns); ++j)
       for (k = 0; k < COUNT(ops); ++k)
