@@ -4595,10 +4595,10 @@ GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
  * time as its registers hold. Where columns are few, 2 to 16 threads of a warp have equal shares of
  * the rows, which for the fold are whole lanes; neighbours have the same rows. Where rows begin
  * anywhere the 16 bytes are cut from two vectors, the second of which is the neighbour's first one.
- * Of up to 8 rows of wide elements it comes from there, by shuffles: it leaves no registers for
- * second vectors, and so more threads. The last thread of a warp, and one behind the last strip of
- * a row, are there for their neighbours alone. (Of more rows that is no faster, and where few
- * columns are side by side slower.)
+ * Of up to 8 rows of wide elements, and of 9 to 16 where a thread has all of them at once, it comes
+ * from there, by shuffles: second vectors take no registers then, so that there are more threads.
+ * The last thread of a warp, and one behind the last strip of a row, are there for their neighbours
+ * alone. (Of other rows that is no faster, and where few columns are side by side slower.)
  */
 enum { SHORT_AT_ONCE = 8 };
 

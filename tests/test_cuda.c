@@ -175,7 +175,7 @@ static void test_device_few_rows(gpured_backend backend) {
                        1u, 0);
     reduce_shape_there(OR_UNIFORM, LAYOUT_C, ops[i % 4], GPURED_I8, 2, shape, 1u, 0);
   }
-  for (d = GPURED_F32; d <= GPURED_BF16; ++d) /* so many that each has all rows of logsumexp, too */
+  for (d = GPURED_F32; d <= GPURED_BF16; ++d) /* so many that a thread has all rows here too */
     for (i = 0; i < 2; ++i) {
       const int64_t each = d == GPURED_F64 ? 2 : d == GPURED_F32 ? 4 : 8;
       const int64_t shape[2] = {i == d % 2 ? 9 : 12, 40000 * each + (int64_t)i};
