@@ -338,6 +338,33 @@ GPURED__DEV T add_exponential(T a, T d) {
   return add_uncut(a, uncut_exponential(d), d, numbers<T>::constant(GPURED__CUT));
 }
 
+/*
+ * exp(d) for d <= 0 where nothing is compared: `seen`, ~0u at first, keeps the bits that all t have
+ * in common, and by these all_were_above() says whether no d was below -84, and so none below the
+ * cut or NaN. To that end t is negative and six less: its last 22 bits are n - 6, of which those
+ * above the seven last are ones down to -128. A multiple of 2 rounds as it did. The polynomial
+ * makes up for the six.
+ */
+enum { HASTE = 6 };
+GPURED__DEV float hasty_exponential(float d, unsigned *seen) {
+  typedef numbers<float> c;
+  const float magic = __uint_as_float(gpured__constants_f32[GPURED__MAGIC] - HASTE);
+  const float t = fused(d, negated(c::constant(GPURED__LOG2E)), negated(magic)), n = add(t, magic);
+  float r = fused(n, c::constant(GPURED__LN2_HI), d), p = 0;
+  r = fused(n, c::constant(GPURED__LN2_LO), r);
+#pragma unroll
+  for (int i = c::EXP_TOP; i >= 0; --i) {
+    const float times = __uint_as_float(gpured__exp_c_f32[i] + ((unsigned)HASTE << c::SHIFT));
+    p = i == c::EXP_TOP ? times : fused(p, r, times);
+  }
+  *seen &= bits_of(t);
+  return __uint_as_float(bits_of(p) + (bits_of(t) << c::SHIFT));
+}
+GPURED__DEV bool all_were_above(unsigned seen) {
+  const unsigned alike = 0x80000000u | 0x4b000000u | 0x003fff80u; /* sign, exponent, bits of n */
+  return (seen & alike) == alike;
+}
+
 /* a / b for 1.7 < b < 2.5 and smaller a: the steps of the division without its tests of the range,
  * which take as long. The last two make the quotient the nearest one, as for any division. */
 GPURED__DEV float tame_quotient(float a, float b) {
@@ -1763,6 +1790,30 @@ GPURED__DEV void load_span(const job &j, const char *from, int bytes, int mask, 
   if ((before + bytes) % 16 && t == 0)
     copy_before(stage + 16 * swizzled_ragged(whole, mask), line + 16 * whole, j.end);
 }
+/* The same without places that turn, in one copy, for which a warp waits; not twice. Returns
+ * whether it is there: not where the input ends within its last vector, nor on older GPUs. */
+GPURED__DEV bool bring_span(const job &j, const char *from, int bytes, char *stage, int t) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __shared__ unsigned long long barrier[ROWS_WARPS];
+  const int before = (int)((uintptr_t)from & 127), first = before & ~15;
+  const char *line = from - before;
+  const int end = before + bytes + 15 & ~15;
+  const uint32_t bar = shared_address(&barrier[threadIdx.x / 32]);
+  if (j.end - line < end) return false;
+  if (t == 0) {
+    barrier_init(bar, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barrier_expect(bar, (uint32_t)(end - first));
+    copy_bulk(shared_address(stage) + first, line + first, (uint32_t)(end - first), bar);
+  }
+  __syncwarp();
+  barrier_wait(bar, 0);
+  return true;
+#else
+  return false;
+#endif
+}
+
 /* ---- Sequences in pieces ---- */
 /*
  * A sequence of several axes, the innermost of which is contiguous: pieces of one length, at least
@@ -2935,184 +2986,186 @@ GPURED__DEV void lse_rows(const job &j, const rows &w, int64_t row, const char *
   }
 }
 
-/* a + the float in shared memory at `from`, if it exists; x: a place for it. */
-GPURED__DEV float add_shared(float a, unsigned from, bool exists, float *x) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.s32 p, %3, 0;\n"
-      "@p ld.shared.f32 %1, [%2]; @p add.rn.f32 %0, %0, %1; }"
-      : "+f"(a), "+f"(*x)
-      : "r"(from), "r"((int)exists)
-      : "memory");
-  return a;
-}
-/* The sum of floats 0, 16, 32, ... of a block, in ascending order: `count` of them, at most 16. No
- * thread of the warp has more than `most`. */
-GPURED__DEV float sum_column(const float *x, int count, int most) {
-  const unsigned from = (unsigned)__cvta_generic_to_shared(x);
-  float a = 0, loaded[4] = {0, 0, 0, 0};
-  if (most >= GPURED__LANES) {
-    a = x[0];
-#pragma unroll
-    for (int r = 1; r < GPURED__LANES; ++r) a = add(a, x[r * GPURED__LANES]);
-    return a;
-  }
-#pragma unroll
-  for (int r = 0; r < GPURED__LANES; ++r) {
-    if (r % 4 == 0 && r >= most) break;
-    a = add_shared(a, from + r * GPURED__LANES * 4, r < count, &loaded[r % 4]);
-  }
-  return a;
-}
-
 GPURED__DEV float greatest_of(float4 q) {
   return greater_of(greater_of(q.x, q.y), greater_of(q.z, q.w));
 }
-GPURED__DEV float least_of(float4 q) { return lesser_of(lesser_of(q.x, q.y), lesser_of(q.z, q.w)); }
 
-/* exp(x - base) in the place of x; SMALL: some may be less than the cut. */
+/* a + exp(d); SMALL: some d may be below the cut, or what was seen does not count. */
 template <bool SMALL>
-GPURED__DEV float relative_exponential(float x, float base) {
-  return SMALL ? exponential(sub(x, base)) : uncut_exponential(sub(x, base));
-}
-template <bool SMALL>
-GPURED__DEV float4 relative_exponentials(float4 q, float base) {
-  q.x = relative_exponential<SMALL>(q.x, base);
-  q.y = relative_exponential<SMALL>(q.y, base);
-  q.z = relative_exponential<SMALL>(q.z, base);
-  q.w = relative_exponential<SMALL>(q.w, base);
-  return q;
+GPURED__DEV float add_relative(float a, float d, unsigned *seen) {
+  return SMALL ? add_exponential(a, d) : add(a, hasty_exponential(d, seen));
 }
 
-/* Up to 1024 floats that begin anywhere in a tile, as SHARE threads see them: whole vectors in
- * turns, the rest of them that fills no turn, and up to three floats at either edge, one to a
- * thread. */
+/* The maximum of floats that begin anywhere in a tile, known to each of the SHARE threads that take
+ * whole vectors in turns, some of them twice, and the first and the last four elements. */
 template <int SHARE>
-struct spread_unit {
-  enum { V = 4 };
-  float4 *whole, *rest;
-  float *edge;
-  bool has_rest, has_edge;
-  float base;
-  __device__ __forceinline__ void set(float *x, int length, int thread) {
-    const int before = min(length, (int)(0u - (unsigned)(uintptr_t)x / 4 & V - 1));
-    const int vectors = (int)((unsigned)(length - before) / V), turns = vectors / SHARE;
-    const int after = length - before - vectors * V;
-    whole = (float4 *)(x + before) + thread;
-    rest = whole + turns * SHARE;
-    edge = x + (thread < before ? thread : before + vectors * V + thread - V);
-    has_rest = turns * SHARE + thread < vectors;
-    has_edge = thread < before || (thread >= V && thread - V < after);
-  }
-  /* f(vector) for the turns, two at a time. */
-  template <class F>
-  __device__ __forceinline__ void each(const F &f) const {
-    float4 *v = whole;
+GPURED__DEV float greatest_shared(const float *x, int length, int thread) {
+  const unsigned from = (unsigned)__cvta_generic_to_shared(x),
+                 last = (from + length * 4 & ~15u) - 16;
+  const auto vector = [&](unsigned at) {
+    float4 q;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(q.x), "=f"(q.y), "=f"(q.z), "=f"(q.w)
+                 : "r"(min(at, last)));
+    return greatest_of(q);
+  };
+  unsigned at = (from + 15 & ~15u) + thread * 16;
+  float m = x[thread & 4 ? max(length - 1 - (thread & 3), 0) : min(thread & 3, length - 1)];
 #pragma unroll 1
-    for (; v + SHARE < rest; v += 2 * SHARE) {
-      f(v);
-      f(v + SHARE);
-    }
-    if (v < rest) f(v);
-  }
-  /* The maximum of all, known to each thread; *least: of this thread's. */
-  __device__ __forceinline__ float greatest(float *least) const {
-    const float none = lowest(0.0f);
-    const float4 q = has_rest ? *rest : make_float4(none, none, none, none);
-    const float e = has_edge ? *edge : none;
-    float m = greater_of(e, greatest_of(q)), low = negated(none);
-    if (has_rest) low = least_of(q);
-    if (has_edge) low = lesser_of(low, e);
-    each([&](const float4 *v) {
-      const float4 x = *v;
-      m = greater_of(m, greatest_of(x));
-      low = lesser_of(low, least_of(x));
-    });
+  for (int turns = length < 8 ? 0 : (length / 4 + SHARE - 1) / SHARE; turns > 0;
+       turns -= 2, at += 32 * SHARE)
+    m = greater_of(m, greater_of(vector(at), vector(at + 16 * SHARE)));
 #pragma unroll
-    for (int d = 1; d < SHARE; d *= 2) m = greater_of(m, __shfl_xor_sync(~0u, m, d));
-    *least = low;
-    return m;
+  for (int d = 1; d < SHARE; d *= 2) m = greater_of(m, __shfl_xor_sync(~0u, m, d));
+  return m;
+}
+
+/* What a thread has of a block in shared memory, row after row: OWN lanes, ACROSS apart. */
+template <int OWN, int ACROSS, bool SMALL>
+struct lanes_of_block {
+  const float *x;
+  float base, *a; /* the sums of exp(x - base); SMALL: some may be below the cut */
+  unsigned seen;
+  __device__ __forceinline__ void join(int o, float d) {
+    a[o] = add_relative<SMALL>(a[o], d, &seen);
   }
-  template <bool SMALL>
-  __device__ __forceinline__ void make_exponentials() const {
-    if (has_rest) *rest = relative_exponentials<SMALL>(*rest, base);
-    if (has_edge) *edge = relative_exponential<SMALL>(*edge, base);
-    each([&](float4 *v) { *v = relative_exponentials<SMALL>(*v, base); });
+  __device__ __forceinline__ void rows(int count) {
+    const float *end = x + count * GPURED__LANES, *fours = x + (count & ~3) * GPURED__LANES;
+#pragma unroll 1
+    for (; x != fours; x += 4 * GPURED__LANES)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+#pragma unroll
+        for (int o = 0; o < OWN; ++o) join(o, sub(x[k * GPURED__LANES + o * ACROSS], base));
+#pragma unroll 1
+    for (; x != end; x += GPURED__LANES)
+#pragma unroll
+      for (int o = 0; o < OWN; ++o) join(o, sub(x[o * ACROSS], base));
+  }
+  /* The last row, of which there are `count` lanes from this thread's on. */
+  __device__ __forceinline__ void part(int count) {
+#pragma unroll
+    for (int o = 0; o < OWN; ++o)
+      if (o * ACROSS < count) join(o, sub(x[o * ACROSS], base));
   }
 };
 
-/* Logsumexp of a unit of `length` floats, up to 1024 (512 for eight threads) that begin at any byte
- * of a tile, by SHARE threads. Its exponentials are most of the work, and any thread may make any
- * of them, whichever block it lies in. They take the place of the elements, and are added as ORDER
- * has it: in lanes, lanes over blocks, and then their fold. The first thread has the sum. */
+/*
+ * Logsumexp of a unit of `length` floats, up to 1024 (512 for eight threads) that begin anywhere
+ * in a tile, by SHARE threads. A thread has a lane of all blocks (one of eight has two lanes) or, of
+ * a whole warp, of every other one, so that nobody is idle for blocks that are missing. All rows of
+ * a warp are equally long. The first thread has the sum.
+ */
 template <int SHARE>
-static __device__ __noinline__ pair_node<float> lse_spread(char *stage, int start, int length,
-                                                           int t) {
+struct lse_share_of_unit {
   enum {
     BESIDE = SHARE > GPURED__LANES ? SHARE / GPURED__LANES : 1, /* blocks at a time */
-    BLOCKS = SHARE < GPURED__LANES ? 2 : 4 / BESIDE,
-    ACROSS = SHARE < GPURED__LANES ? SHARE : GPURED__LANES, /* threads of a block's lanes */
+    ACROSS = SHARE < GPURED__LANES ? SHARE : GPURED__LANES,     /* threads of a block's lanes */
     OWN = GPURED__LANES / ACROSS,
     AT_ONCE = BESIDE * GPURED__BLOCK
   };
-  float *x = (float *)(stage + start);
-  asm volatile("" : "+r"(length)); /* or all that it decides would be kept for the next row */
-  spread_unit<SHARE> part;
-  pair_node<float> n;
-  float a[BLOCKS][OWN], least;
-  part.set(x, length, t % SHARE);
-  n.m = part.greatest(&least);
-  part.base = is_finite(n.m) ? n.m : 0;
-  if (__any_sync(~0u, less(sub(least, part.base), numbers<float>::constant(GPURED__CUT))))
-    part.template make_exponentials<true>();
-  else
-    part.template make_exponentials<false>();
-  __syncwarp();
-  x += t % SHARE / ACROSS * GPURED__BLOCK + t % ACROSS;
+  int lane, block; /* of this thread */
+  float base;
+  /* The blocks at x, of which `left` elements are left: a thread of a block that is missing has
+   * another's lanes, for nothing. Is the sum right? */
+  template <bool SMALL>
+  __device__ __forceinline__ bool blocks(const float *x, int left, float *a) const {
+    lanes_of_block<OWN, ACROSS, SMALL> mine;
+    mine.x = x + (block * GPURED__BLOCK < left ? block * GPURED__BLOCK : 0);
+    mine.base = base;
+    mine.a = a;
+    mine.seen = ~0u;
 #pragma unroll
-  for (int b = 0; b < BLOCKS; ++b) {
-    const int left = length - b * AT_ONCE, more = GPURED__LANES - 1;
-    const int mine = left - t % SHARE / ACROSS * GPURED__BLOCK - t % ACROSS;
-    const int most = left >= AT_ONCE ? +GPURED__LANES : min((left + more) / GPURED__LANES, more);
-#pragma unroll
-    for (int o = 0; o < OWN; ++o) {
-      a[b][o] = sum_column(x + b * AT_ONCE + o * ACROSS, (mine - o * ACROSS + more) / GPURED__LANES,
-                           most);
-      if (BESIDE > 1) a[b][o] = add(a[b][o], from_below(~0u, a[b][o], GPURED__LANES));
+    for (int o = 0; o < OWN; ++o) a[o] = 0;
+    if (left >= AT_ONCE) {
+      mine.rows(GPURED__LANES);
+    } else {
+      const bool two = BESIDE > 1 && left > GPURED__BLOCK;
+      const int rows = (two ? left - GPURED__BLOCK : left) / GPURED__LANES;
+      mine.rows(rows);
+      if (!two || block > 0)
+        mine.part(left % GPURED__LANES - lane);
+      else
+        mine.rows(GPURED__LANES - rows);
     }
+    return SMALL || !__any_sync(~0u, !all_were_above(mine.seen));
   }
+  __device__ __forceinline__ pair_node<float> node(const float *x, int length, int thread) {
+    pair_node<float> n;
+    float sum[OWN], second[OWN], a[OWN];
+    bool small = false;
+    lane = thread % ACROSS, block = thread / ACROSS;
+    n.m = greatest_shared<SHARE>(x, length, thread);
+    base = is_finite(n.m) ? n.m : 0;
 #pragma unroll
-  for (int d = 1; d < BLOCKS; d *= 2)
+    for (int o = 0; o < OWN; ++o) sum[o] = second[o] = 0;
+    x += lane;
+#pragma unroll 1
+    for (int left = length; left > 0; left -= AT_ONCE, x += AT_ONCE) {
+      if (!small) small = !blocks<false>(x, left, a);
+      if (small) blocks<true>(x, left, a);
 #pragma unroll
-    for (int b = 0; b < BLOCKS; b += 2 * d)
+      for (int o = 0; o < OWN; ++o) {
+        const float other = block * GPURED__BLOCK < left ? a[o] : 0;
+        if (BESIDE > 1) a[o] = add(a[o], from_below(~0u, other, GPURED__LANES));
+        if (length - left < 2 * AT_ONCE)
+          sum[o] = add(sum[o], a[o]);
+        else
+          second[o] = add(second[o], a[o]);
+      }
+    }
 #pragma unroll
-      for (int o = 0; o < OWN; ++o) a[b][o] = add(a[b][o], a[b + d][o]);
-  n.s = OWN > 1 ? add(a[0][0], a[0][OWN - 1]) : a[0][0];
+    for (int o = 0; o < OWN; ++o) sum[o] = add(sum[o], second[o]);
+    n.s = OWN > 1 ? add(sum[0], sum[OWN - 1]) : sum[0];
 #pragma unroll
-  for (int d = GPURED__LANES / OWN / 2; d > 0; d /= 2) n.s = add(n.s, from_below(~0u, n.s, d));
-  if (!is_finite(n.m)) n.s = 1;
-  if (length <= 0) set_neutral<K_LSE>(&n);
-  return n;
-}
+    for (int d = GPURED__LANES / OWN / 2; d > 0; d /= 2) n.s = add(n.s, from_below(~0u, n.s, d));
+    if (!is_finite(n.m)) n.s = 1;
+    return n;
+  }
+};
 
-/* The same of up to a tile: a unit for each half of the warp, or, where the second one is short,
- * one after the other for all of it. */
-GPURED__DEV pair_node<float> lse_spread_tile(char *stage, int start, int64_t left, int t) {
+/* The same of up to a tile, one unit after the other. */
+template <int SHARE>
+GPURED__DEV pair_node<float> lse_spread(const char *stage, int start, int length, int t) {
   enum { UNIT = GPURED__WIDE_BLOCK };
-  const int length = (int)min(left, (int64_t)2 * UNIT), second = start + UNIT * 4;
-  pair_node<float> a, b;
-  if (length > UNIT * 3 / 2) {
-    a = lse_spread<16>(stage, t < 16 ? start : second, t < 16 ? +UNIT : length - UNIT, t);
-    b.m = from_below(~0u, a.m, 16);
-    b.s = from_below(~0u, a.s, 16);
-  } else {
-    a = lse_spread<32>(stage, start, min(length, +UNIT), t);
-    if (length <= UNIT) return a;
-    b = lse_spread<32>(stage, second, length - UNIT, t);
+  const float *x = (const float *)(stage + start);
+  lse_share_of_unit<SHARE> mine;
+  pair_node<float> all;
+  if (SHARE < GPURED__LANES) return mine.node(x, length, t % SHARE);
+  set_neutral<K_LSE>(&all);
+#pragma unroll 1
+  for (int done = 0; done < length; done += UNIT) {
+    const pair_node<float> n = mine.node(x + done, min(length - done, +UNIT), t % SHARE);
+    all = done ? combined<K_LSE>(all, n) : n;
   }
-  return combined<K_LSE>(a, b);
+  return all;
 }
 
-/* The same of a whole tile, in the places that ragged_mask() gives: a unit for each half of the
+/* The lanes of a block of a whole tile, of which four threads have four each, vector by vector; x:
+ * the first one, of which `foreign` floats are the block's last. Were all above the cut? */
+template <bool SMALL, class R>
+GPURED__DEV bool sum_whole_block(const R &row, float4 x, int foreign, float base, float *a) {
+  enum { V = 4 };
+  unsigned seen = ~0u;
+  const float edge[V] = {
+      add_relative<SMALL>(0, sub(x.x, base), &seen), add_relative<SMALL>(0, sub(x.y, base), &seen),
+      add_relative<SMALL>(0, sub(x.z, base), &seen), add_relative<SMALL>(0, sub(x.w, base), &seen)};
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = i < foreign ? 0 : edge[i];
+#pragma unroll 3
+  for (int r = 1; r < GPURED__LANES; ++r) {
+    x = row(r);
+    a[0] = add_relative<SMALL>(a[0], sub(x.x, base), &seen);
+    a[1] = add_relative<SMALL>(a[1], sub(x.y, base), &seen);
+    a[2] = add_relative<SMALL>(a[2], sub(x.z, base), &seen);
+    a[3] = add_relative<SMALL>(a[3], sub(x.w, base), &seen);
+  }
+#pragma unroll
+  for (int i = 0; i < V; ++i) a[i] = add(a[i], i < foreign ? edge[i] : 0);
+  return SMALL || !__any_sync(~0u, !all_were_above(seen));
+}
+
+/* Logsumexp of a whole tile, in the places that ragged_mask() gives: a unit for each half of the
  * warp, four threads for the lanes of a block, whose exponentials they add at once. Where a block
  * begins inside a vector, its first thread has in the place of what is in front of it the block's
  * last elements, which are in the same lanes. */
@@ -3125,8 +3178,8 @@ GPURED__DEV pair_node<float> lse_whole_tile(const char *stage, int start, int t)
     return *(const float4 *)(stage + (at ^ (at >> 4 & 64)));
   };
   const float4 begin = row(0), end = row(GPURED__LANES);
-  float4 x = make_float4(foreign > 0 ? end.x : begin.x, foreign > 1 ? end.y : begin.y,
-                         foreign > 2 ? end.z : begin.z, begin.w);
+  const float4 x = make_float4(foreign > 0 ? end.x : begin.x, foreign > 1 ? end.y : begin.y,
+                               foreign > 2 ? end.z : begin.z, begin.w);
   pair_node<float> n, second;
   float a[V];
   n.m = greatest_of(x);
@@ -3135,20 +3188,8 @@ GPURED__DEV pair_node<float> lse_whole_tile(const char *stage, int start, int t)
 #pragma unroll
   for (int d = 1; d < 16; d *= 2) n.m = greater_of(n.m, __shfl_xor_sync(~0u, n.m, d));
   const float base = is_finite(n.m) ? n.m : 0;
-  x = relative_exponentials<true>(x, base);
-  const float edge[V] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-  for (int i = 0; i < V; ++i) a[i] = i < foreign ? 0 : edge[i];
-#pragma unroll 3
-  for (int r = 1; r < GPURED__LANES; ++r) {
-    x = row(r);
-    a[0] = add_exponential(a[0], sub(x.x, base));
-    a[1] = add_exponential(a[1], sub(x.y, base));
-    a[2] = add_exponential(a[2], sub(x.z, base));
-    a[3] = add_exponential(a[3], sub(x.w, base));
-  }
-#pragma unroll
-  for (int i = 0; i < V; ++i) a[i] = add(a[i], i < foreign ? edge[i] : 0);
+  if (!sum_whole_block<false>(row, x, foreign, base, a))
+    sum_whole_block<true>(row, x, foreign, base, a);
   join_blocks<K_ADD, P, V>(a, 1, 4);
   n.s = fold_lanes<K_ADD, P, V>(a);
   if (!is_finite(n.m)) n.s = 1;
@@ -3160,20 +3201,12 @@ GPURED__DEV pair_node<float> lse_whole_tile(const char *stage, int start, int t)
 /* Ragged rows of a tile, of more than a block each. */
 template <int SHARE>
 GPURED__DEV void lse_spread_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
-  enum { UNIT = GPURED__WIDE_BLOCK };
   const int most = w.blocks >> w.row_log2;
   const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
   pair_node<float> mine;
   for (int r = 0; r < count; r += 32 / SHARE) {
-    const int my = r + t / SHARE, length = my < count ? w.length : 0;
-    const int start = ragged_start<4>(j, w, row, min(my, count - 1));
-    pair_node<float> n;
-    if (SHARE == 32)
-      n = lse_spread_tile(stage, start, length, t);
-    else
-      n = lse_spread<SHARE>(stage, start, min(length, +UNIT), t);
-    if (SHARE == 16 && w.length > UNIT)
-      n = combined<K_LSE>(n, lse_spread<SHARE>(stage, start + UNIT * 4, max(length - UNIT, 0), t));
+    const int start = ragged_start<4>(j, w, row, min(r + t / SHARE, count - 1));
+    const pair_node<float> n = lse_spread<SHARE>(stage, start, w.length, t);
 #pragma unroll
     for (int k = 0; k < 32 / SHARE; ++k) {
       pair_node<float> there = {__shfl_sync(~0u, n.m, k * SHARE), __shfl_sync(~0u, n.s, k * SHARE)};
@@ -3192,7 +3225,7 @@ GPURED__DEV void long_tile(const job &j, const rows &w, int lead, int64_t tile, 
   const int64_t offset = (tile * GROUPS + t / P) * GPURED__BLOCK;
   if constexpr (MODE == ROWS_RAGGED_LONG && shares_lse(A, D, K)) {
     const int64_t left = j.n - tile * (TILE_BYTES / 4);
-    *node = left < TILE_BYTES / 4 ? lse_spread_tile(stage, lead, left, t)
+    *node = left < TILE_BYTES / 4 ? lse_spread<32>(stage, lead, (int)left, t)
                                   : lse_whole_tile(stage, lead, t);
     return;
   }
@@ -3361,9 +3394,13 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_EACH)
     load_ragged<S, 8>(j, w, row, stage, t); /* eight: no swizzle */
-  else if (MODE == ROWS_RAGGED && shares_lse(A, D, K))
-    load_ragged<S, 8, true>(j, w, row, stage, t);
-  else if (MODE == ROWS_RAGGED)
+  else if (MODE == ROWS_RAGGED && shares_lse(A, D, K)) {
+    const int most = w.blocks >> w.row_log2;
+    const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
+    if (!w.dense ||
+        !bring_span(j, j.in + row * w.step, (count - 1) * w.step + w.length * S, stage, t))
+      load_ragged<S, 8, true>(j, w, row, stage, t);
+  } else if (MODE == ROWS_RAGGED)
     load_ragged<S, S>(j, w, row, stage, t);
   else
     load_tile<S, MODE, WIDTH>(j, w, row, stage, t);
