@@ -2214,8 +2214,11 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #define GPURED__FORCED
 #endif
 
-/* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. */
-#if GPURED__WIDTH == 0 || GPURED__SPARING
+/* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. What
+ * kernels share gets none from gcc -O3 either, or it would be three times as large. */
+#if GPURED__SHARES && GPURED__FORCES && !defined(__clang__)
+#define GPURED__UNROLL _Pragma("GCC unroll 1")
+#elif GPURED__WIDTH == 0 || GPURED__SPARING
 #define GPURED__UNROLL
 #elif defined(__clang__)
 #define GPURED__UNROLL _Pragma("clang loop unroll(full)")
@@ -4122,14 +4125,20 @@ GPURED__INLINE void GPURED__N(join_streams)(int kernel, int ask, int start, GPUR
    gpured__rows_of_lane(l, n), columns);
 }
 
-/* to = a combined with b, which may lie there. */
+/* to = a combined with b, for less than a vector: one function for all operations. */
+GPURED__FUNC void GPURED__N(combine_rest)(int kernel, GPURED__T *to, const GPURED__T *a,
+                                          const GPURED__T *b, int64_t n) {
+  int64_t i;
+  for (i = 0; i < n; ++i) to[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
+}
+
+/* The same for any number; `to` may lie where b does. */
 GPURED__INLINE void GPURED__N(combine_arrays)(int kernel, GPURED__T *to, const GPURED__T *a,
                                               const GPURED__T *b, int64_t n) {
-  const int64_t whole = n - n % GPURED__W;
   int64_t i;
-  for (i = 0; i < whole; i += GPURED__W) GPURED__N(store)
+  for (i = 0; i + GPURED__W <= n; i += GPURED__W) GPURED__N(store)
   (to + i, GPURED__N(combine)(kernel, GPURED__N(load)(a + i), GPURED__N(load)(b + i)));
-  for (i = whole; i < n; ++i) to[i] = GPURED__N(combine_one)(kernel, a[i], b[i]);
+  if (i < n) GPURED__N(combine_rest)(kernel, to + i, a + i, b + i, n - i);
 }
 
 /* Where the lanes of the next block grow: slot 0, or the spare one while slot 0 is taken. */
