@@ -1445,10 +1445,12 @@ enum {
   TILE_BYTES = 8192,
   RAGGED_BYTES = TILE_BYTES + 256, /* begins within its first line; read up to a line too far */
   APART_BYTES = TILE_BYTES + 384,  /* so does each row */
-  SPREAD_BYTES = 11264,            /* a tile of two rows that shall be side by side, at most */
+  SPREAD_BYTES_FEW = 11264,        /* where there are few */
+  SPREAD_BYTES = 14080,            /* a tile of rows that shall be side by side, at most */
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
+  SPREAD_ROWS = 64,    /* rows to a multiprocessor that are enough for large tiles of them */
   OWN_ROWS = 56,       /* rows to a multiprocessor that are enough for a warp each, */
   OWN_TILES = 8,       /* of so many tiles */
   PIECES_MEETING = 64, /* tiles of pieces to a multiprocessor, where segments still meet */
@@ -3010,7 +3012,8 @@ GPURED__DEV float greatest_shared(const float *x, int length, int thread) {
     return greatest_of(q);
   };
   unsigned at = (from + 15 & ~15u) + thread * 16;
-  float m = x[thread & 4 ? max(length - 1 - (thread & 3), 0) : min(thread & 3, length - 1)];
+  const int front = min(thread & 3, length - 1), back = max(length - 1 - (thread & 3), 0);
+  float m = SHARE < 8 ? greater_of(x[front], x[back]) : x[thread & 4 ? back : front];
 #pragma unroll 1
   for (int turns = length < 8 ? 0 : (length / 4 + SHARE - 1) / SHARE; turns > 0;
        turns -= 2, at += 32 * SHARE)
@@ -3051,10 +3054,10 @@ struct lanes_of_block {
 };
 
 /*
- * Logsumexp of a unit of `length` floats, up to 1024 (512 for eight threads) that begin anywhere
- * in a tile, by SHARE threads. A thread has a lane of all blocks (one of eight has two lanes) or, of
- * a whole warp, of every other one, so that nobody is idle for blocks that are missing. All rows of
- * a warp are equally long. The first thread has the sum.
+ * Logsumexp of a unit of `length` floats, up to 1024, that begin anywhere in a tile, by SHARE
+ * threads. A thread has a lane of all blocks (of eight threads two lanes, of four four) or, of a
+ * whole warp, of every other one, so that nobody is idle for blocks that are missing. All rows of a
+ * warp are equally long. The first thread has the sum.
  */
 template <int SHARE>
 struct lse_share_of_unit {
@@ -3116,7 +3119,10 @@ struct lse_share_of_unit {
     }
 #pragma unroll
     for (int o = 0; o < OWN; ++o) sum[o] = add(sum[o], second[o]);
-    n.s = OWN > 1 ? add(sum[0], sum[OWN - 1]) : sum[0];
+    for (int h = OWN / 2; h > 0; h /= 2)
+#pragma unroll
+      for (int o = 0; o < h; ++o) sum[o] = add(sum[o], sum[o + h]);
+    n.s = sum[0];
 #pragma unroll
     for (int d = GPURED__LANES / OWN / 2; d > 0; d /= 2) n.s = add(n.s, from_below(~0u, n.s, d));
     if (!is_finite(n.m)) n.s = 1;
@@ -3426,8 +3432,10 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   } else if (MODE == ROWS_RAGGED && shares_lse(A, D, K)) {
     if (w.beside == 2)
       lse_rows<2, RAGGED>(j, w, row, stage, t);
-    else if (w.beside == 4)
+    else if (w.beside == 4 && w.row_log2 == 0)
       lse_rows<4, RAGGED>(j, w, row, stage, t);
+    else if (w.beside == 4)
+      lse_spread_rows<4>(j, w, row, stage, t);
     else if (w.beside == 8)
       lse_spread_rows<8>(j, w, row, stage, t);
     else if (w.beside == 16)
@@ -9940,11 +9948,19 @@ static void set_row_blocks(reduction *r) {
 }
 
 /* Logsumexp of ragged rows of more than a block: how many threads share a row, so that a warp has
- * several at once, and how large a tile is that holds those. Returns its rows. */
-static int choose_spread(rows *w, int bytes, int64_t blocks) {
-  const int step = w->dense ? w->step : 16 * w->pitch, at_once = blocks == 2 ? 4 : 2;
+ * several at once, and how large a tile is that holds those. What a tile costs once is less for
+ * each of many rows; that is worth more than warps where rows suffice, which arrive by one copy.
+ * Returns the rows of a tile. */
+static int choose_spread(const machine *m, reduction *r, int bytes, int64_t blocks) {
+  rows *w = &r->r;
+  const int step = w->dense ? w->step : 16 * w->pitch;
+  const int many = w->dense && r->j.outputs >= (int64_t)m->processors * SPREAD_ROWS;
+  const int most = many ? +SPREAD_BYTES : SPREAD_BYTES_FEW, fit = 1 + (most - bytes) / step;
+  const int few_at_once = blocks == 2 ? 4 : 2;
+  const int many_at_once = many && blocks <= 4 ? 2 * few_at_once : few_at_once;
+  const int at_once = fit >= many_at_once ? many_at_once : few_at_once;
   int span, count = 1 + (RAGGED_BYTES - bytes) / step;
-  if (count < at_once && (at_once - 1) * step + bytes <= SPREAD_BYTES) count = at_once;
+  if (count < at_once && fit >= at_once) count = at_once;
   if (count > at_once) count = count / at_once * at_once;
   w->beside = count == 1 ? 32 : 32 / at_once;
   span = w->dense ? 127 + (count - 1) * step + bytes : count * step;
@@ -10024,7 +10040,7 @@ static void choose_ragged_rows(const machine *m, reduction *r, int size, int64_t
   if (count == 0) count = 1;
   if (count > at_once) count = count / at_once * at_once;
   if (shares && blocks > 1)
-    count = choose_spread(w, bytes, blocks);
+    count = choose_spread(m, r, bytes, blocks);
   else
     count = share_rows(m, r, count, at_once);
   w->blocks = count << w->row_log2;

@@ -219,6 +219,20 @@ static void test_device_logsumexp(gpured_backend backend) {
     }
 }
 
+/* So many of them that a warp has eight, four or two side by side in larger tiles. */
+static void test_device_many_logsumexp(gpured_backend backend) {
+  static const int lengths[] = {257, 300, 439, 513, 700, 880, 1409, 1760};
+  static const int kinds[] = {OR_EXP, OR_SPECIAL, OR_INF};
+  int i;
+  (void)backend;
+  for (i = 0; i < COUNT(lengths); ++i) {
+    reduce_data_there(kinds[i % 3], LAYOUT_C, GPURED_LOGSUMEXP, GPURED_F32, 10007, lengths[i], 2,
+                      lengths[i] % 4 ? i % 5 : 0);
+    reduce_data_there(kinds[(i + 1) % 3], LAYOUT_PAD, GPURED_LOGSUMEXP, GPURED_F32, 10006,
+                      lengths[i], 2, i % 3);
+  }
+}
+
 /* So many short rows that tiles are full: with fewer, each multiprocessor has a few of them. */
 static void test_device_many_rows(gpured_backend backend) {
   static const int64_t shapes[][2] = {{400001, 3}, {300000, 4},  {250007, 5}, {150000, 12},
@@ -1820,6 +1834,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_scan_items", test_device_scan_items, T_CUDA},
                                 {"device_scan_few", test_device_scan_few, T_CUDA},
                                 {"device_logsumexp", test_device_logsumexp, T_CUDA},
+                                {"device_many_logsumexp", test_device_many_logsumexp, T_CUDA},
                                 {"device_scan", test_device_scan, T_CUDA},
                                 {"device_scan_large", test_device_scan_large, T_CUDA},
                                 {"device_scan_ragged", test_device_scan_ragged, T_CUDA},
