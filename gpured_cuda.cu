@@ -1445,8 +1445,8 @@ enum {
   TILE_BYTES = 8192,
   RAGGED_BYTES = TILE_BYTES + 256, /* begins within its first line; read up to a line too far */
   APART_BYTES = TILE_BYTES + 384,  /* so does each row */
-  SPREAD_BYTES_FEW = 11264,        /* where there are few */
-  SPREAD_BYTES = 14080,            /* a tile of rows that shall be side by side, at most */
+  SPREAD_BYTES = 14080,            /* a tile of rows that shall be side by side, at most, */
+  SPREAD_BYTES_FEW = 11264,        /* and where there are few of them */
   RAGGED = -1,                     /* as a WIDTH: w.length elements from any byte on */
   EACH_MOST = 16,                  /* vectors of a row for one thread */
   EACH_LSE = 18,
