@@ -2214,8 +2214,8 @@ GPURED__FUNC gpured_tensor gpured__gemm_view(const gpured__gemm_plan *p, const g
 #define GPURED__FORCED
 #endif
 
-/* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. What
- * kernels share gets none from gcc -O3 either, or it would be three times as large. */
+/* Full unrolling, without which arrays of vectors become memory; scalars gain nothing from it. Code
+ * that operations share is not unrolled by gcc -O3 either: it would be three times as long. */
 #if GPURED__SHARES && GPURED__FORCES && !defined(__clang__)
 #define GPURED__UNROLL _Pragma("GCC unroll 1")
 #elif GPURED__WIDTH == 0 || GPURED__SPARING

@@ -340,7 +340,7 @@ GPURED__DEV T add_exponential(T a, T d) {
 
 /*
  * exp(d) for d <= 0 where nothing is compared: `seen`, ~0u at first, keeps the bits that all t have
- * in common, and by these all_were_above() says whether no d was below -84, and so none below the
+ * in common, and by these all_were_above() says whether no d was below -85, and so none below the
  * cut or NaN. To that end t is negative and six less: its last 22 bits are n - 6, of which those
  * above the seven last are ones down to -128. A multiple of 2 rounds as it did. The polynomial
  * makes up for the six.
