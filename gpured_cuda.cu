@@ -2027,7 +2027,10 @@ GPURED__DEV void load_ragged(const job &j, const rows &w, int64_t row, char *sta
   const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
   const int mask = ragged_mask<P>(w.row_log2);
   if (w.dense) {
-    load_span<P, LARGE>(j, j.in + row * w.step, (count - 1) * w.step + bytes, mask, stage, t);
+    const char *from = j.in + row * w.step;
+    const int span = (count - 1) * w.step + bytes;
+    if (!LARGE || !bring_span(j, from, span, stage, t))
+      load_span<P, LARGE>(j, from, span, mask, stage, t);
     return;
   }
   if (w.piece) {
@@ -2999,25 +3002,35 @@ GPURED__DEV float add_relative(float a, float d, unsigned *seen) {
 }
 
 /* The maximum of floats that begin anywhere in a tile, known to each of the SHARE threads that take
- * whole vectors in turns, some of them twice, and the first and the last four elements. */
+ * whole vectors in turns, the last ones twice, and the first and the last four elements. Where that
+ * pays, vectors that all threads of a warp have go first, four at a time; `least`: the length of its
+ * shortest row. */
 template <int SHARE>
-GPURED__DEV float greatest_shared(const float *x, int length, int thread) {
+GPURED__DEV float greatest_shared(const float *x, int length, int least, int thread) {
+  enum { BY_FOURS = SHARE == 8 || SHARE == 16 };
   const unsigned from = (unsigned)__cvta_generic_to_shared(x),
                  last = (from + length * 4 & ~15u) - 16;
-  const auto vector = [&](unsigned at) {
+  const auto vector = [](unsigned at) {
     float4 q;
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(q.x), "=f"(q.y), "=f"(q.z), "=f"(q.w)
-                 : "r"(min(at, last)));
+                 : "r"(at));
     return greatest_of(q);
   };
   unsigned at = (from + 15 & ~15u) + thread * 16;
   const int front = min(thread & 3, length - 1), back = max(length - 1 - (thread & 3), 0);
   float m = SHARE < 8 ? greater_of(x[front], x[back]) : x[thread & 4 ? back : front];
+  int turns = length < 8 ? 0 : (length / 4 + SHARE - 1) / SHARE;
 #pragma unroll 1
-  for (int turns = length < 8 ? 0 : (length / 4 + SHARE - 1) / SHARE; turns > 0;
-       turns -= 2, at += 32 * SHARE)
-    m = greater_of(m, greater_of(vector(at), vector(at + 16 * SHARE)));
+  for (int fours = BY_FOURS ? (least / 4 - 1) / (4 * SHARE) : 0; fours > 0; --fours) {
+    m = greater_of(m, greater_of(greater_of(vector(at), vector(at + 16 * SHARE)),
+                                 greater_of(vector(at + 32 * SHARE), vector(at + 48 * SHARE))));
+    turns -= 4;
+    at += 64 * SHARE;
+  }
+#pragma unroll 1
+  for (; turns > 0; turns -= 2, at += 32 * SHARE)
+    m = greater_of(m, greater_of(vector(min(at, last)), vector(min(at + 16 * SHARE, last))));
 #pragma unroll
   for (int d = 1; d < SHARE; d *= 2) m = greater_of(m, __shfl_xor_sync(~0u, m, d));
   return m;
@@ -3044,6 +3057,17 @@ struct lanes_of_block {
     for (; x != end; x += GPURED__LANES)
 #pragma unroll
       for (int o = 0; o < OWN; ++o) join(o, sub(x[o * ACROSS], base));
+  }
+  /* All of a block: of few lanes at once, since a branch costs as much as a third of an element. */
+  __device__ __forceinline__ void all() {
+    if constexpr (SMALL || OWN > 2) {
+      rows(GPURED__LANES);
+    } else {
+#pragma unroll
+      for (int r = 0; r < GPURED__LANES; ++r)
+#pragma unroll
+        for (int o = 0; o < OWN; ++o) join(o, sub(x[r * GPURED__LANES + o * ACROSS], base));
+    }
   }
   /* The last row, of which there are `count` lanes from this thread's on. */
   __device__ __forceinline__ void part(int count) {
@@ -3080,7 +3104,9 @@ struct lse_share_of_unit {
     mine.seen = ~0u;
 #pragma unroll
     for (int o = 0; o < OWN; ++o) a[o] = 0;
-    if (left >= AT_ONCE) {
+    if (left >= AT_ONCE && BESIDE == 1) {
+      mine.all();
+    } else if (left >= AT_ONCE) {
       mine.rows(GPURED__LANES);
     } else {
       const bool two = BESIDE > 1 && left > GPURED__BLOCK;
@@ -3098,7 +3124,7 @@ struct lse_share_of_unit {
     float sum[OWN], second[OWN], a[OWN];
     bool small = false;
     lane = thread % ACROSS, block = thread / ACROSS;
-    n.m = greatest_shared<SHARE>(x, length, thread);
+    n.m = greatest_shared<SHARE>(x, length, length, thread);
     base = is_finite(n.m) ? n.m : 0;
 #pragma unroll
     for (int o = 0; o < OWN; ++o) sum[o] = second[o] = 0;
@@ -3145,6 +3171,58 @@ GPURED__DEV pair_node<float> lse_spread(const char *stage, int start, int length
     all = done ? combined<K_LSE>(all, n) : n;
   }
   return all;
+}
+
+/* A lane of a block of either half of a warp: of `left` elements, or of whole blocks. Is the sum
+ * right? */
+template <bool SMALL>
+GPURED__DEV bool sum_two_lanes(const float *x, float base, bool whole, int left, int lane,
+                               float *a) {
+  lanes_of_block<1, GPURED__LANES, SMALL> mine;
+  mine.x = x;
+  mine.base = base;
+  mine.a = a;
+  mine.seen = ~0u;
+  *a = 0;
+  if (whole) {
+    mine.all();
+  } else {
+    mine.rows(left / GPURED__LANES);
+    mine.part(left % GPURED__LANES - lane);
+  }
+  return SMALL || !__any_sync(~0u, !all_were_above(mine.seen));
+}
+/* Logsumexp of a complete unit and of what follows it, up to another one, by the halves of a warp.
+ * Where that is more than half of one, nobody walks further than if the warp shared each, and what a
+ * unit costs once is issued for both. */
+GPURED__DEV pair_node<float> lse_of_two_units(const float *x, int length, int t) {
+  enum { UNIT = GPURED__WIDE_BLOCK, BLOCK = GPURED__BLOCK, LANES = GPURED__LANES };
+  const int half = t / LANES, lane = t % LANES, mine = half ? length - UNIT : +UNIT;
+  pair_node<float> n, second;
+  float base, a, sum = 0, later = 0;
+  bool small = false;
+  x += half * UNIT;
+  n.m = greatest_shared<LANES>(x, mine, length - UNIT, lane);
+  base = is_finite(n.m) ? n.m : 0;
+  x += lane;
+#pragma unroll 1
+  for (int done = 0; done < UNIT; done += BLOCK, x += BLOCK) {
+    const bool whole = done + BLOCK <= length - UNIT;
+    const int left = min(max(mine - done, 0), +BLOCK);
+    if (!small) small = !sum_two_lanes<false>(x, base, whole, left, lane, &a);
+    if (small) sum_two_lanes<true>(x, base, whole, left, lane, &a);
+    if (done < 2 * BLOCK)
+      sum = add(sum, a);
+    else
+      later = add(later, a);
+  }
+  n.s = add(sum, later);
+#pragma unroll
+  for (int d = LANES / 2; d > 0; d /= 2) n.s = add(n.s, from_below(~0u, n.s, d));
+  if (!is_finite(n.m)) n.s = 1;
+  second.m = from_below(~0u, n.m, LANES);
+  second.s = from_below(~0u, n.s, LANES);
+  return combined<K_LSE>(n, second);
 }
 
 /* The lanes of a block of a whole tile, of which four threads have four each, vector by vector; x:
@@ -3205,6 +3283,7 @@ GPURED__DEV pair_node<float> lse_whole_tile(const char *stage, int start, int t)
 }
 
 /* Ragged rows of a tile, of more than a block each. */
+enum { TWO_UNITS_LEAST = GPURED__WIDE_BLOCK * 3 / 2 };
 template <int SHARE>
 GPURED__DEV void lse_spread_rows(const job &j, const rows &w, int64_t row, char *stage, int t) {
   const int most = w.blocks >> w.row_log2;
@@ -3212,7 +3291,9 @@ GPURED__DEV void lse_spread_rows(const job &j, const rows &w, int64_t row, char 
   pair_node<float> mine;
   for (int r = 0; r < count; r += 32 / SHARE) {
     const int start = ragged_start<4>(j, w, row, min(r + t / SHARE, count - 1));
-    const pair_node<float> n = lse_spread<SHARE>(stage, start, w.length, t);
+    const pair_node<float> n = SHARE == 32 && w.length > TWO_UNITS_LEAST
+                                   ? lse_of_two_units((const float *)(stage + start), w.length, t)
+                                   : lse_spread<SHARE>(stage, start, w.length, t);
 #pragma unroll
     for (int k = 0; k < 32 / SHARE; ++k) {
       pair_node<float> there = {__shfl_sync(~0u, n.m, k * SHARE), __shfl_sync(~0u, n.s, k * SHARE)};
@@ -3400,13 +3481,9 @@ GPURED__DEV void rows_of_tile(const job &j, const rows &w, int64_t row, char *st
   enum { S = stored<D>::SIZE };
   if (MODE == ROWS_RAGGED_EACH)
     load_ragged<S, 8>(j, w, row, stage, t); /* eight: no swizzle */
-  else if (MODE == ROWS_RAGGED && shares_lse(A, D, K)) {
-    const int most = w.blocks >> w.row_log2;
-    const int count = j.outputs - row < most ? (int)(j.outputs - row) : most;
-    if (!w.dense ||
-        !bring_span(j, j.in + row * w.step, (count - 1) * w.step + w.length * S, stage, t))
-      load_ragged<S, 8, true>(j, w, row, stage, t);
-  } else if (MODE == ROWS_RAGGED)
+  else if (MODE == ROWS_RAGGED && shares_lse(A, D, K))
+    load_ragged<S, 8, true>(j, w, row, stage, t);
+  else if (MODE == ROWS_RAGGED)
     load_ragged<S, S>(j, w, row, stage, t);
   else
     load_tile<S, MODE, WIDTH>(j, w, row, stage, t);

@@ -203,11 +203,11 @@ static void test_device_few_rows(gpured_backend backend) {
  * every border of a block, a unit, a turn of 8, 16 or 32 threads and a tile, wherever rows begin;
  * terms on both sides of the cut of exp, and special values. */
 static void test_device_logsumexp(gpured_backend backend) {
-  static const int lengths[] = {73,   150,  255,  257,  258,  263,  289,  300,  384,  401,
-                                511,  513,  515,  577,  600,  640,  683,  767,  769,  801,
-                                1000, 1001, 1023, 1025, 1028, 1055, 1200, 1375, 1406, 1409,
-                                1500, 1537, 1541, 1800, 2000, 2047, 2049, 2052, 2113, 3000,
-                                3073, 3585, 4001, 5000, 7001, 8190, 8193, 10001};
+  static const int lengths[] = {73,   150,  255,  257,  258,  263,  289,  300,  384,  401,  511,
+                                513,  515,  577,  600,  640,  683,  767,  769,  801,  1000, 1001,
+                                1023, 1025, 1028, 1055, 1200, 1375, 1406, 1409, 1500, 1537, 1541,
+                                1792, 1799, 1800, 2000, 2033, 2047, 2049, 2052, 2113, 3000, 3073,
+                                3585, 4001, 5000, 7001, 8190, 8193, 10001};
   static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL, OR_INF};
   int i, k;
   (void)backend;
