@@ -1103,16 +1103,20 @@ struct halves<K, N, 0> {
  */
 enum { ALONE_MOST = GPURED__LANES };
 
-/* The fold of n values of at most MOST, each the only one of its lane; f: what is done to it. */
+/* The fold of n values of at most MOST, one of each lane or two; f: what is done to it. */
 template <int K, int MOST, class T, class F>
 GPURED__DEV T fold_alone(const T (&x)[MOST], int n, const F &f) {
-  T a[MOST];
+  enum { LANES = MOST < GPURED__LANES ? MOST : GPURED__LANES };
+  T a[LANES];
 #pragma unroll
-  for (int l = 0; l < MOST; ++l) {
+  for (int l = 0; l < LANES; ++l) {
     set_neutral<K>(&a[l]);
     if (l < n) a[l] = first<K>(f(x[l]));
+#pragma unroll
+    for (int i = l + LANES; i < MOST; i += LANES)
+      if (i < n) a[l] = step<K>(a[l], f(x[i]));
   }
-  halves<K, T, MOST / 2>::fold(a);
+  halves<K, T, LANES / 2>::fold(a);
   return a[0];
 }
 
@@ -3002,9 +3006,9 @@ GPURED__DEV float add_relative(float a, float d, unsigned *seen) {
 }
 
 /* The maximum of floats that begin anywhere in a tile, known to each of the SHARE threads that take
- * whole vectors in turns, the last ones twice, and the first and the last four elements. Where that
- * pays, vectors that all threads of a warp have go first, four at a time; `least`: the length of its
- * shortest row. */
+ * whole vectors in turns, the last ones twice, and the first and the last four elements. Where it
+ * pays, vectors that all threads of a warp have go first, four at a time; `least`: its shortest
+ * row. */
 template <int SHARE>
 GPURED__DEV float greatest_shared(const float *x, int length, int least, int thread) {
   enum { BY_FOURS = SHARE == 8 || SHARE == 16 };
@@ -3193,8 +3197,8 @@ GPURED__DEV bool sum_two_lanes(const float *x, float base, bool whole, int left,
   return SMALL || !__any_sync(~0u, !all_were_above(mine.seen));
 }
 /* Logsumexp of a complete unit and of what follows it, up to another one, by the halves of a warp.
- * Where that is more than half of one, nobody walks further than if the warp shared each, and what a
- * unit costs once is issued for both. */
+ * Where that is more than half of one, nobody walks further than if the warp shared each, and what
+ * a unit costs once is issued for both. */
 GPURED__DEV pair_node<float> lse_of_two_units(const float *x, int length, int t) {
   enum { UNIT = GPURED__WIDE_BLOCK, BLOCK = GPURED__BLOCK, LANES = GPURED__LANES };
   const int half = t / LANES, lane = t % LANES, mine = half ? length - UNIT : +UNIT;
@@ -3715,6 +3719,7 @@ enum {
   SPAN_LEAST_ROWS = 32, /* elements of a thread in a segment of theirs */
   SPAN_MOST_ROWS = 2048,
   COLS_SHORT = 64,
+  COLS_PAIRS = 2 * GPURED__LANES, /* rows that a thread has at once, at most */
   SHORT_NARROW = 64,   /* bytes of a row: fewer columns of more than COLS_SHORT rows go elsewhere */
   SHORT_MANY = 256,    /* threads that keep a multiprocessor busy */
   SHORT_THREADS = 128, /* few, so that registers hold many rows of theirs */
@@ -3722,16 +3727,18 @@ enum {
 };
 
 struct cols {
-  int64_t width;            /* columns; the last kept axis, of stride 1 */
-  int64_t tiles;            /* along it; for short ones, strips of a thread in all */
-  int across_log2;          /* threads along it */
-  int deep_log2;            /* threads along a segment */
-  int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
-  int64_t row_bytes;        /* from one element of a sequence to the next */
-  int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
-  int64_t outer_bytes;      /* from one element to the next along the outer one, */
-  int64_t stride, jump;     /* to a thread's next row, and what the end of the inner axis adds */
-  unsigned inner_recip;     /* 2^32 / inner, for few rows */
+  int64_t width;        /* columns; the last kept axis, of stride 1 */
+  int64_t tiles;        /* along it; for short ones, strips of a thread in all */
+  int across_log2;      /* threads along it */
+  int deep_log2;        /* threads along a segment */
+  int blocks_log2;      /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
+  int64_t row_bytes;    /* from one element of a sequence to the next */
+  int inner, turn;      /* of two axes: extent of the inner one, or 0; 16 modulo that */
+  int64_t outer_bytes;  /* from one element to the next along the outer one, */
+  int64_t stride, jump; /* to a thread's next row, and what the end of the inner axis adds */
+  unsigned inner_recip; /* 2^32 / inner, for few rows */
+  unsigned width_recip; /* single ones: set_divisor() of `width` */
+  int width_shift;
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 2^rows_log2 rows are read as one, and a tile is all of it, */
   int span;                 /* or so many elements: there are several */
@@ -3740,7 +3747,8 @@ struct cols {
   unsigned groups;          /* of segments: as many as a cluster has */
   int share_log2;           /* short ones: so many threads have a strip together */
   int packed;               /* a thread's results are whole vectors, */
-  int64_t out_step;         /* or neighbours so many bytes apart */
+  int64_t out_step;         /* or neighbours so many bytes apart, */
+  int64_t outer_step;       /* and what is one further along the other of two kept axes */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
   int quarter;              /* short ones that are needed twice: its rows, of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
@@ -5070,7 +5078,7 @@ GPURED__DEV void run_few(const job &j, const R &rows, const F &put) {
 }
 template <int A, int D, int K, int MOST, class R, class F>
 GPURED__DEV void run_short(const job &j, const R &rows, const F &put) {
-  if constexpr (MOST > GPURED__LANES)
+  if constexpr (MOST == COLS_SHORT)
     short_column<A, D, K, segment_way(A, D, K)>::run(j, rows, put);
   else if (MOST == COLS_FEW && j.n <= COLS_FEW / 2)
     run_few<A, D, K, COLS_FEW / 2>(j, rows, put);
@@ -5160,6 +5168,7 @@ GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int 
 
 /* Blocks to a multiprocessor: as many as leave a thread its registers. */
 static constexpr __host__ __device__ int short_resident(int most, bool loose, int size) {
+  if (most == COLS_PAIRS) return loose ? 2 : 3;
   if (most > COLS_FEW) return most == GPURED__LANES && (size == 8 || (loose && size == 2)) ? 3 : 4;
   return !loose ? 5 : size < 4 ? 4 : 6;
 }
@@ -5168,9 +5177,9 @@ template <int A, int D, int K, int MOST, bool LOOSE, bool TWO = false>
 static __global__ void __launch_bounds__(SHORT_THREADS,
                                          short_resident(MOST, LOOSE, stored<D>::SIZE))
     reduce_short_cols(const job j, const cols c) {
-  enum { V = strip<D>::V };
-  typedef short_rows<stored<D>::SIZE, LOOSE, MOST <= GPURED__LANES ? MOST : 0, false, TWO> input;
-  const int share = MOST > GPURED__LANES ? c.share_log2 : 0, side = 32 >> share;
+  enum { V = strip<D>::V, AT_ONCE = MOST < COLS_SHORT ? MOST : 0 };
+  typedef short_rows<stored<D>::SIZE, LOOSE, AT_ONCE, false, TWO> input;
+  const int share = MOST == COLS_SHORT ? c.share_log2 : 0, side = 32 >> share;
   const int t = (int)threadIdx.x % 32, warps = SHORT_THREADS / 32, own = side - input::SHARED;
   const int64_t strips = (c.width + V - 1) / V + input::SHARED;
   for (int64_t first = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * own; first < c.tiles;
@@ -5186,6 +5195,70 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
       if (stores) store_strip<K, V, LOOSE>(j, c, outer * c.width + col, count, result);
     });
   }
+}
+
+/* ---- Short columns, one to a thread ---- */
+/*
+ * Sums in the order of lanes: a thread has one column, and an element of each of 16 rows at a time.
+ * Wherever rows begin a warp's elements lie side by side, and nothing is cut from vectors, of which
+ * registers hold few rows for all lanes.
+ */
+enum {
+  SINGLE_THREADS = 128,
+  SINGLE_MANY = 256 /* columns to a multiprocessor */
+};
+/* Blocks of a multiprocessor: 16 elements on their way and 16 lanes leave no more room. */
+__host__ __device__ constexpr int single_resident(int a) { return a == GPURED__F32 ? 6 : 4; }
+
+/* An element of each of 16 rows from p on, of which ALL exist, or `left`, to its lane. */
+template <int D, int K, bool FIRST, bool ALL, class T>
+GPURED__DEV void join_rows(const job &j, const char *p, int64_t row_bytes, int left, T *a) {
+  enum { PART = 4, LANES = GPURED__LANES };
+  typedef typename stored<D>::S S;
+  S raw[LANES];
+#pragma unroll
+  for (int l = 0; l < LANES; ++l) {
+    if (FIRST && !ALL) set_neutral<K>(&a[l]);
+    if (ALL || l < left) raw[l] = __ldg((const S *)(p + l * row_bytes));
+  }
+#pragma unroll
+  for (int from = 0; from < LANES; from += PART) {
+    T x[PART];
+    if (!ALL && from >= left) break;
+#pragma unroll
+    for (int l = 0; l < PART; ++l) widen<D>(raw[from + l], &x[l]);
+    adjust_all<PART>(x, j.how);
+#pragma unroll
+    for (int l = 0; l < PART; ++l) {
+      const T y = prepared<K>(x[l], j);
+      if (ALL || from + l < left) a[from + l] = FIRST ? first<K>(y) : step<K>(a[from + l], y);
+    }
+  }
+}
+
+template <int A, int D, int K>
+static __global__ void __launch_bounds__(SINGLE_THREADS, single_resident(A))
+    reduce_single_cols(const job j, const cols c) {
+  typedef typename acc<A>::T T;
+  enum { LANES = GPURED__LANES };
+  const unsigned k = blockIdx.x * SINGLE_THREADS + threadIdx.x, width = (unsigned)c.width;
+  if (k >= j.outputs) return;
+  const unsigned outer = __umulhi(k, c.width_recip) >> c.width_shift, column = k - outer * width;
+  const bool two = j.kept_count <= 2; /* of one axis `outer` is 0 */
+  const int64_t from = two ? outer * j.kept[0].stride[GPURED__IN] : start_of(j, outer * c.width);
+  const char *p = j.in + (from + column) * stored<D>::SIZE;
+  T a[LANES];
+  if (j.n >= LANES)
+    join_rows<D, K, true, true>(j, p, c.row_bytes, LANES, a);
+  else
+    join_rows<D, K, true, false>(j, p, c.row_bytes, (int)j.n, a);
+  int left = (int)j.n - LANES;
+#pragma unroll 1
+  for (; left >= LANES; left -= LANES)
+    join_rows<D, K, false, true>(j, p += LANES * c.row_bytes, c.row_bytes, LANES, a);
+  if (left > 0) join_rows<D, K, false, false>(j, p + LANES * c.row_bytes, c.row_bytes, left, a);
+  halves<K, T, LANES / 2>::fold(a);
+  store_at<K>(j, two ? j.out + outer * c.outer_step + column * c.out_step : place(j, k), a[0]);
 }
 
 /* ---- Short columns that are needed twice ---- */
@@ -9510,6 +9583,9 @@ enum {
   READ_TWO_FEW_COLS,
   READ_LANE_COLS, /* up to 16 rows, one of each lane */
   READ_LOOSE_LANE_COLS,
+  READ_PAIR_COLS, /* up to 32, two of each */
+  READ_LOOSE_PAIR_COLS,
+  READ_SINGLE_COLS,
   READ_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
@@ -10340,16 +10416,50 @@ static int can_pack(const reduction *r, int v, int loose, int64_t strips) {
   return 1;
 }
 
-/* Up to 16 rows, one of each lane, all in registers: of what is needed twice, and of sums. Many
- * exponentials, one after the other, take longer where that leaves threads idle, or registers are
- * short. */
+/* Up to 16 rows, one of each lane, all in registers: of what is needed twice, and of sums; of
+ * variances up to 32. Many exponentials, one after the other, take longer where that leaves threads
+ * idle, or registers are short. */
 static int choose_lane_cols(const machine *m, const reduction *r, int64_t vectors, int loose) {
-  const int how = loose ? READ_LOOSE_LANE_COLS : READ_LANE_COLS;
-  const int most = r->kind == K_LSE && r->acc == GPURED__F64 ? 12 : (int)GPURED__LANES;
+  const int pairs = r->j.n > GPURED__LANES;
+  const int how = pairs   ? loose ? READ_LOOSE_PAIR_COLS : READ_PAIR_COLS
+                  : loose ? READ_LOOSE_LANE_COLS
+                          : READ_LANE_COLS;
+  const int most = r->kind == K_MOMENTS                        ? COLS_PAIRS
+                   : r->kind == K_LSE && r->acc == GPURED__F64 ? 12
+                                                               : (int)GPURED__LANES;
+  const int64_t busy = (int64_t)m->processors * SHORT_MANY;
   if (r->c.inner > 0 || r->j.n <= COLS_FEW || r->j.n > most) return 0;
-  if (r->kind == K_LSE && vectors < (int64_t)m->processors * SHORT_MANY) return 0;
+  if ((r->kind == K_LSE && vectors < busy) || (pairs && vectors < busy / 2)) return 0;
   if (r->kind <= K_ARG && loose) return 0;
   return reading_kernel(r, how) ? how : 0;
+}
+
+/* A quotient of less than 2^31 by n > 1: the upper half of its product with *recip, shifted. (T.
+ * Granlund, P. L. Montgomery: Division by invariant integers using multiplication, 1994.) */
+static void set_divisor(int64_t n, unsigned *recip, int *shift) {
+  const int log2 = log2_up(n);
+  *recip = (unsigned)(((uint64_t)1 << (31 + log2)) / (uint64_t)n + 1);
+  *shift = log2 - 1;
+}
+
+/* Sums of many columns, one to a thread: of rows that begin anywhere, or of so many that vectors of
+ * all lanes do not fit the registers. */
+static int choose_single_cols(const machine *m, reduction *r, int size, int lost) {
+  cols *c = &r->c;
+  const int64_t out_size = (int64_t)gpured__dtype_size(r->j.out_dtype);
+  const int most_in_vectors = !lost ? +COLS_PAIRS : size == 2 ? +GPURED__LANES : +COLS_FEW;
+  if (r->j.n <= most_in_vectors || r->j.n > GPURED__BLOCK || c->inner || c->width == 1) return 0;
+  if (!reading_kernel(r, READ_SINGLE_COLS)) return 0;
+  if (r->j.outputs < (int64_t)m->processors * SINGLE_MANY || r->j.outputs > INT32_MAX) return 0;
+  set_divisor(c->width, &c->width_recip, &c->width_shift);
+  c->out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] * out_size;
+  c->outer_step = r->j.kept[0].stride[GPURED__OUT] * out_size;
+  r->route = ROUTE_READ;
+  r->how = READ_SINGLE_COLS;
+  r->threads = SINGLE_THREADS;
+  r->blocks = gpured__ceil_div(r->j.outputs, SINGLE_THREADS);
+  r->shared = 0;
+  return 1;
 }
 
 static int choose_short_cols(const machine *m, reduction *r, int64_t width, int size) {
@@ -10793,6 +10903,7 @@ static int choose_cols(const machine *m, reduction *r) {
   c->width = width;
   if (r->j.line_count == 1 && choose_items(m, r, width, size)) return 1;
   if (r->j.line_count == 1 && choose_small(m, r, width, size)) return 1;
+  if (choose_single_cols(m, r, size, lost)) return 1;
   if (choose_short_cols(m, r, width, size)) return 1;
   if (c->inner && c->jump % 16) return 0; /* rows of a lane would begin differently */
   if (r->kind > K_ARG && r->j.n <= COLS_FEW) return 0;
@@ -18364,7 +18475,7 @@ static const void *short_kernel(int how) {
   return (const void *)reduce_short_cols<A, D, K, FEW, true>;
 }
 
-/* Of up to 16 rows: what leaves registers for the results. */
+/* Of up to 16 rows, or 32: what leaves registers for the results. */
 template <int A, int D, int K>
 static const void *lane_kernel(int how) {
   enum { WIDE = stored<D>::SIZE == (int)sizeof(typename acc<A>::T) };
@@ -18372,6 +18483,11 @@ static const void *lane_kernel(int how) {
     if constexpr (K > K_ARG || K <= K_SQUARE)
       if (how == READ_LANE_COLS)
         return (const void *)reduce_short_cols<A, D, K, GPURED__LANES, false>;
+    if constexpr (K == K_MOMENTS) {
+      if (how == READ_PAIR_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_PAIRS, false>;
+      if (how == READ_LOOSE_PAIR_COLS)
+        return (const void *)reduce_short_cols<A, D, K, COLS_PAIRS, true>;
+    }
     if constexpr (K > K_ARG) return (const void *)reduce_short_cols<A, D, K, GPURED__LANES, true>;
   }
   return NULL;
@@ -18380,6 +18496,8 @@ static const void *lane_kernel(int how) {
 template <int A, int D, int K>
 static const void *cols_kernel(int how) {
   if (how == READ_COLS) return (const void *)reduce_cols<A, D, K>;
+  if constexpr (A != GPURED__U64 && D <= GPURED_BF16 && K <= K_MUL)
+    if (how == READ_SINGLE_COLS) return (const void *)reduce_single_cols<A, D, K>;
   if (how == READ_LANE_COLS || how == READ_LOOSE_LANE_COLS) return lane_kernel<A, D, K>(how);
   return how <= READ_TWO_FEW_COLS ? short_kernel<A, D, K>(how) : NULL;
 }
@@ -18395,7 +18513,7 @@ static const void *twice_kernel(int how) {
   if (how == READ_LOOSE_FEW_COLS) return (const void *)reduce_short_cols<A, D, K, COLS_FEW, true>;
   if (how == READ_TWO_FEW_COLS)
     return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false, true>;
-  if (how == READ_LANE_COLS || how == READ_LOOSE_LANE_COLS) return lane_kernel<A, D, K>(how);
+  if (how >= READ_LANE_COLS && how <= READ_LOOSE_PAIR_COLS) return lane_kernel<A, D, K>(how);
   if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
   return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
 }

@@ -56,8 +56,8 @@ static void take_workspace(gpured_options *o, gpured_status asked, size_t bytes)
   o->workspace_bytes = bytes;
 }
 
-static void reduce_shape_there(int kind, int layout, int op, int dtype, int dims,
-                               const int64_t *shape, uint32_t axes, int shift) {
+static void reduce_acc_there(int kind, int layout, int op, int dtype, int acc, int dims,
+                             const int64_t *shape, uint32_t axes, int shift) {
   int64_t out_shape[GPURED_MAX_NDIM];
   int out = usual_output(op, dtype), ndim;
   box in, got, want;
@@ -67,12 +67,13 @@ static void reduce_shape_there(int kind, int layout, int op, int dtype, int dims
   gpured_status st;
   size_t bytes = 0;
   const char *name;
+  o.acc_dtype = acc;
   in = box_filled(dtype, dims, shape, layout, kind, (uint64_t)(shape[0] + shape[dims - 1]));
   ndim = reduced_shape(&in.t, axes, 0, out_shape);
   got = box_output(out, ndim, out_shape, LAYOUT_C, 0);
   want = box_output(out, ndim, out_shape, LAYOUT_C, 0);
   name = text("%s of %s axes %u shift %d on the device", op_name(op), describe(&in.t), axes, shift);
-  oracle_reduce((gpured_op)op, &in.t, axes, &want.t, 0, 0);
+  oracle_reduce((gpured_op)op, &in.t, axes, &want.t, acc, 0);
   din = to_device(&in, shift);
   dout = to_device(&got, 0);
   nowhere = din.t;
@@ -90,6 +91,11 @@ static void reduce_shape_there(int kind, int layout, int op, int dtype, int dims
   box_free(&in);
   box_free(&got);
   box_free(&want);
+}
+
+static void reduce_shape_there(int kind, int layout, int op, int dtype, int dims,
+                               const int64_t *shape, uint32_t axes, int shift) {
+  reduce_acc_there(kind, layout, op, dtype, 0, dims, shape, axes, shift);
 }
 
 static void reduce_data_there(int kind, int layout, int op, int dtype, int64_t rows, int64_t cols,
@@ -157,7 +163,8 @@ static void test_device_few_rows(gpured_backend backend) {
                             GPURED_PROD,  GPURED_VAR,   GPURED_LOGSUMEXP, GPURED_ABSMAX,
                             GPURED_NORM2, GPURED_ARGMAX};
   static const int64_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 25, 33, 64},
-                       many[] = {65, 100, 128, 129, 200, 256}, columns[] = {1000, 1001, 7, 64};
+                       many[] = {65, 100, 128, 129, 200, 256}, columns[] = {1000, 1001, 7, 64},
+                       pairs[] = {17, 18, 24, 31, 32, 33};
   static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
   size_t i, j, k, d;
   (void)backend;
@@ -181,6 +188,13 @@ static void test_device_few_rows(gpured_backend backend) {
       const int64_t shape[2] = {i == d % 2 ? 9 : 12, 40000 * each + (int64_t)i};
       reduce_shape_there(OR_EXP, LAYOUT_C, GPURED_LOGSUMEXP, (int)d, 2, shape, 1u, 0);
     }
+  for (d = GPURED_F32; d <= GPURED_BF16; ++d) /* two of each lane */
+    for (i = 0; i < COUNT(pairs); ++i) {
+      const int64_t each = d == GPURED_F64 ? 2 : d == GPURED_F32 ? 4 : 8;
+      const int64_t shape[3] = {3, pairs[i], 7000 * each + (int64_t)(i + d) % 3};
+      reduce_shape_there(kinds[(i + d) % 3], LAYOUT_C, i % 2 ? GPURED_STD : GPURED_VAR, (int)d, 3,
+                         shape, 2u, i % 4 == 3 ? 5 : 0);
+    }
   for (i = 0; i < COUNT(many); ++i) /* lanes of several threads */
     for (j = 0; j < COUNT(columns); ++j)
       for (k = 0; k < COUNT(ops); ++k)
@@ -196,6 +210,27 @@ static void test_device_few_rows(gpured_backend backend) {
       if ((i + d) % 5 == 0)
         reduce_shape_there(kinds[d % 3], LAYOUT_C, ops[(i + d / 2) % 5], all_dtypes[d], 2, shape,
                            1u, (int)d % 3);
+    }
+}
+
+/* Sums of so many columns that each has a thread: one kept axis, two and three. */
+static void test_device_single_columns(gpured_backend backend) {
+  static const int ops[] = {GPURED_SUM,  GPURED_SUMSQ, GPURED_PROD,
+                            GPURED_MEAN, GPURED_NORM1, GPURED_NORM2};
+  static const int64_t rows[] = {9, 15, 16, 17, 19, 31, 33, 48, 100, 255, 256};
+  static const int kinds[] = {OR_UNIFORM, OR_SPECIAL, OR_WIDE};
+  size_t i, d;
+  (void)backend;
+  for (d = GPURED_F32; d <= GPURED_BF16; ++d)
+    for (i = 0; i < COUNT(rows); ++i) {
+      const int64_t one[2] = {rows[i], 36001 + (int64_t)(i + d) % 3};
+      const int64_t two[3] = {8191, rows[i], 5 + (int64_t)i % 2 * 36},
+                    three[4] = {5, rows[i], 3, 2401 + (int64_t)(i + d) % 4};
+      const int kind = kinds[(i + d) % 3], acc = d != GPURED_F64 && i % 4 == 3 ? GPURED_F64 : 0;
+      const int layout = i % 3 ? LAYOUT_C : LAYOUT_PAD, shift = (int)(i + d) % 3;
+      reduce_acc_there(kind, LAYOUT_C, ops[(i + d) % 6], (int)d, acc, 2, one, 1u, shift);
+      reduce_acc_there(kind, layout, ops[(i + d + 2) % 6], (int)d, acc, 3, two, 2u, shift);
+      reduce_acc_there(kind, LAYOUT_PAD, ops[(i + d + 4) % 6], (int)d, acc, 4, three, 2u, shift);
     }
 }
 
@@ -1844,6 +1879,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_best_rows", test_device_best_rows, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
+                                {"device_single_columns", test_device_single_columns, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
                                 {"device_channels", test_device_channels, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
