@@ -37,8 +37,8 @@
 #include <sched.h>
 
 /*
- * As a whole this file is one object, with one global name. Its kernels keep a compiler busy for 20
- * minutes, so it can be compiled in parts too, side by side: with GPURED_CUDA_PART from 0 to
+ * As a whole this file is one object, with one global name. Its kernels keep a compiler busy for most
+ * of an hour, so it can be compiled in parts too, side by side: with GPURED_CUDA_PART from 0 to
  * GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the others
  * have the kernels that the tables of section 18 name, and part 0 asks those for them.
  */

@@ -16,6 +16,9 @@ check 'install' $MAKE -s --no-print-directory install DESTDIR= PREFIX="$stage" L
 export PKG_CONFIG_PATH="$stage/lib/pkgconfig" LD_LIBRARY_PATH="$stage/lib"
 check 'the example under -Wall -Wextra -pedantic' \
   $CC -std=c99 -Wall -Wextra -pedantic -Werror -O2 -c "$project/main.c" -o "$scratch/main.o"
+same 'the parts of gpured_cuda.cu' \
+  "$(seq -s ' ' 0 $(($(sed -n 's/^#define GPURED__PARTS //p' gpured_cuda.cu) - 1)))" \
+  "$(sed -n 's/^for part in \(.*\); do$/\1/p' "$readme")"
 grep -E '^(cc|c\+\+) ' "$readme" | grep -v -e third_party/ -e 'gpured_cuda\.o' >"$scratch/lines"
 same 'compile lines in the README' yes "$([ "$(wc -l <"$scratch/lines")" -ge 6 ] && echo yes)"
 
