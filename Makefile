@@ -170,7 +170,7 @@ $(BUILD)/obj/gpured_omp.o: gpured_omp.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(LIB_CC) $(call DEPS,$<) -c $< -o $@
 
-# nvcc needs a quarter of an hour, so the file is compiled in its parts, side by side. The names by
+# nvcc needs most of an hour, so the file is compiled in its parts, side by side. The names by
 # which one part asks another become local: the object has one global name, as one of a whole would.
 $(BUILD)/obj/gpured_cuda.o: gpured_cuda.cu gpured.h $(FLAGS)
 	@mkdir -p $(@D)

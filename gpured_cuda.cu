@@ -37,10 +37,10 @@
 #include <sched.h>
 
 /*
- * As a whole this file is one object, with one global name. Its kernels keep a compiler busy for most
- * of an hour, so it can be compiled in parts too, side by side: with GPURED_CUDA_PART from 0 to
- * GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the others
- * have the kernels that the tables of section 18 name, and part 0 asks those for them.
+ * As a whole this file is one object, with one global name. Its kernels keep a compiler busy for
+ * most of an hour, so it can be compiled in parts too, side by side: with GPURED_CUDA_PART from 0
+ * to GPURED__PARTS - 1, whose objects are linked together. Part 0 has what the host does; the
+ * others have the kernels that the tables of section 18 name, and part 0 asks those for them.
  */
 #define GPURED__PARTS 14
 #ifdef GPURED_CUDA_PART
@@ -3062,7 +3062,7 @@ struct lanes_of_block {
 #pragma unroll
       for (int o = 0; o < OWN; ++o) join(o, sub(x[o * ACROSS], base));
   }
-  /* All of a block: of few lanes at once, since a branch costs as much as a third of an element. */
+  /* All of a block; of a lane or two without a loop, whose end costs a third of an element. */
   __device__ __forceinline__ void all() {
     if constexpr (SMALL || OWN > 2) {
       rows(GPURED__LANES);
@@ -3727,18 +3727,18 @@ enum {
 };
 
 struct cols {
-  int64_t width;        /* columns; the last kept axis, of stride 1 */
-  int64_t tiles;        /* along it; for short ones, strips of a thread in all */
-  int across_log2;      /* threads along it */
-  int deep_log2;        /* threads along a segment */
-  int blocks_log2;      /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
-  int64_t row_bytes;    /* from one element of a sequence to the next */
-  int inner, turn;      /* of two axes: extent of the inner one, or 0; 16 modulo that */
-  int64_t outer_bytes;  /* from one element to the next along the outer one, */
-  int64_t stride, jump; /* to a thread's next row, and what the end of the inner axis adds */
-  unsigned inner_recip; /* 2^32 / inner, for few rows */
-  unsigned width_recip; /* single ones: set_divisor() of `width` */
-  int width_shift;
+  int64_t width;            /* columns; the last kept axis, of stride 1 */
+  int64_t tiles;            /* along it; for short ones, strips of a thread in all */
+  int across_log2;          /* threads along it */
+  int deep_log2;            /* threads along a segment */
+  int blocks_log2;          /* blocks that each of them takes, at most 2^COLS_MOST_LOG2 */
+  int64_t row_bytes;        /* from one element of a sequence to the next */
+  int inner, turn;          /* of two axes: extent of the inner one, or 0; 16 modulo that */
+  int64_t outer_bytes;      /* from one element to the next along the outer one, */
+  int64_t stride, jump;     /* to a thread's next row, and what the end of the inner axis adds */
+  unsigned inner_recip;     /* 2^32 / inner, for few rows */
+  unsigned width_recip;     /* single ones: what set_divisor() makes of `width`, */
+  int width_shift;          /* and its shift */
   int columns;              /* of a tile, for which there are threads, or V - 1 less */
   int narrow;               /* 2^rows_log2 rows are read as one, and a tile is all of it, */
   int span;                 /* or so many elements: there are several */
@@ -4725,7 +4725,7 @@ GPURED__DEV T fold_strip(const T (*lanes)[V], int i) {
  * time as its registers hold. Where columns are few, 2 to 16 threads of a warp have equal shares of
  * the rows, which for the fold are whole lanes; neighbours have the same rows. Where rows begin
  * anywhere the 16 bytes are cut from two vectors, the second of which is the neighbour's first one.
- * Of up to 8 rows of wide elements, and of 9 to 16 where a thread has all of them at once, it comes
+ * Of up to 8 rows of wide elements, and of 9 to 32 where a thread has all of them at once, it comes
  * from there, by shuffles: second vectors take no registers then, so that there are more threads.
  * The last thread of a warp, and one behind the last strip of a row, are there for their neighbours
  * alone. (Of other rows that is no faster, and where few columns are side by side slower.)
