@@ -884,6 +884,17 @@ GPURED__DEV void store_result(const job &j, int64_t sequence, const N &y) {
   store_at<K>(j, place(j, sequence), y);
 }
 
+/* Columns are the last kept axis: where those of `outer`, a place on all others, begin in an
+ * operand, in elements, and where the result of one of them goes. */
+GPURED__DEV int64_t start_of_columns(const job &j, int64_t outer, int operand) {
+  return gpured__offset(j.kept, j.kept_count - 1, outer, operand);
+}
+GPURED__DEV char *place_of_column(const job &j, int64_t outer, int64_t column) {
+  const int64_t at = start_of_columns(j, outer, GPURED__OUT) +
+                     column * j.kept[j.kept_count - 1].stride[GPURED__OUT];
+  return j.out + at * ((int64_t)1 << log2_size_of(j.out_dtype));
+}
+
 /* Where sequence `s` begins in the input, in elements. */
 GPURED__DEV int64_t start_of(const job &j, int64_t s) {
   return j.kept_count == 1 ? s * j.kept[0].stride[GPURED__IN]
@@ -3747,8 +3758,7 @@ struct cols {
   unsigned groups;          /* of segments: as many as a cluster has */
   int share_log2;           /* short ones: so many threads have a strip together */
   int packed;               /* a thread's results are whole vectors, */
-  int64_t out_step;         /* or neighbours so many bytes apart, */
-  int64_t outer_step;       /* and what is one further along the other of two kept axes */
+  int64_t out_step;         /* or neighbours so many bytes apart */
   int cluster_log2;         /* blocks of threads that join their segments themselves */
   int quarter;              /* short ones that are needed twice: its rows, of a strip */
   unsigned outers, step[3]; /* columns needed twice: batches of them; from one unit of a block of
@@ -4288,7 +4298,7 @@ GPURED__DEV void end_columns(const job &j, const cols &c, N *grid, int columns,
     for (int e = from + (int)threadIdx.x; e < to; e += threads) {
       const N result = FREE ? grid[e] : fold_column<K>(grid + e, columns);
       if (j.segments == 1)
-        store_result<K>(j, first_s + e, result);
+        store_at<K>(j, place_of_column(j, at.outer, first_col + e), result);
       else
         ((N *)j.partial)[at.group * j.outputs + first_s + e] = result;
     }
@@ -4348,7 +4358,7 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
   column_ring ring;
   ring.j = &j;
   ring.c = &c;
-  const char *base = j.in + (start_of(j, at.outer * c.width) + first_col) * SIZE +
+  const char *base = j.in + (start_of_columns(j, at.outer, GPURED__IN) + first_col) * SIZE +
                      offset_of_row(c, from + lane, &ring.along);
   /* columns of a row of the grid; of the grid's layers, one for each piece of the sequence */
   const int columns = c.narrow ? c.columns : across * V;
@@ -4395,21 +4405,44 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
  * ring in shared memory, from where they go to its registers, and asks at once for what lies a ring
  * ahead, half a unit more than the next one; so memory is busy all the time. Strips are 128 bytes
  * wide; narrower ones cost the second cache more than it has. What threads tell each other are
- * lanes, once for each of the two. A unit is ended by a thread for each column.
+ * lanes, once for each of the two. A unit is ended by a thread for each column, the last ones:
+ * where a unit is not full these have fewer rows than others, or none.
  */
 enum {
   UNIT_THREADS = 512,
   UNIT_ROWS = 16, /* of a thread */
   UNIT_HALF = UNIT_ROWS / 2,
-  UNIT_RING = 3, /* halves of units */
+  UNIT_RING = 3,        /* halves of units: an odd number (see unit_ring) */
+  UNIT_ACROSS_LOG2 = 5, /* of all threads, where they have one block */
   /* Segments are longer, for fewer nodes, where each block of threads still has so many of them
    * that an uneven end is a hundredth of the time. */
   UNIT_TURNS = 100,
   UNIT_MOST_LOG2 = 2
 };
 
+/*
+ * How the threads of a block have a unit. Of most large matrices the code knows it: those of which
+ * 2^DEEP blocks go side by side, all 512 threads have columns, and a thread's rows all begin at the
+ * same place of a line. Addresses are constants apart then, and a thread with all its rows has no
+ * branch for each of them. DEEP -1: of all others.
+ */
+enum { UNIT_LOOSE = -1 };
+template <int DEEP>
+struct unit_shape {
+  enum { EVEN = DEEP != UNIT_LOOSE };
+  __device__ __forceinline__ static int across_log2(const cols &c) {
+    return EVEN ? UNIT_ACROSS_LOG2 - DEEP : c.across_log2;
+  }
+  __device__ __forceinline__ static int deep_log2(const cols &c) {
+    return EVEN ? DEEP : c.deep_log2;
+  }
+  __device__ __forceinline__ static int threads() { return EVEN ? UNIT_THREADS : (int)blockDim.x; }
+};
+
 /* Which unit a block of threads has: the count-th of a segment of a strip of columns. */
+template <int DEEP>
 struct unit_place {
+  typedef unit_shape<DEEP> shape;
   unsigned strip, segment, outer;
   int count, rows; /* rows: the thread's */
   int place;       /* of its V columns, in the strip: below 0 where that begins behind a border */
@@ -4419,29 +4452,29 @@ struct unit_place {
 
   __device__ __forceinline__ bool exists(const cols &c) const { return outer < c.outers; }
   __device__ __forceinline__ int64_t begin(const cols &c) const {
-    return (((int64_t)segment << c.blocks_log2) + count) << (8 + c.deep_log2);
+    return (((int64_t)segment << c.blocks_log2) + count) << (8 + shape::deep_log2(c));
   }
   /* Rows of the unit. */
   __device__ __forceinline__ int size(const job &j, const cols &c) const {
     const int64_t left = j.n - begin(c);
-    const int unit = GPURED__BLOCK << c.deep_log2;
+    const int unit = GPURED__BLOCK << shape::deep_log2(c);
     return left < unit ? (int)left : unit;
   }
   /* The thread's first row in the unit. */
   __device__ __forceinline__ static int first_row(const cols &c) {
-    const int high = (int)threadIdx.x >> c.across_log2;
+    const int high = (int)threadIdx.x >> shape::across_log2(c);
     return high / GPURED__LANES * GPURED__BLOCK + high % GPURED__LANES;
   }
   __device__ __forceinline__ void settle(const job &j, const cols &c, int v, int size_of_element) {
-    const int tx = (int)threadIdx.x & ((1 << c.across_log2) - 1), at = first_row(c);
+    const int tx = (int)threadIdx.x & ((1 << shape::across_log2(c)) - 1), at = first_row(c);
     const int left = size(j, c) - at + GPURED__LANES - 1;
     const int64_t col = (int64_t)strip * c.columns;
-    from = j.in + (start_of(j, outer * c.width) + col) * size_of_element +
-           offset_of_row(c, begin(c) + at, &along);
-    place = tx * v - (int)((uintptr_t)from & 15) / size_of_element;
-    from = border_before(from) + 16 * tx;
+    from = j.in + (start_of_columns(j, outer, GPURED__IN) + col) * size_of_element;
+    from += shape::EVEN ? (begin(c) + at) * c.row_bytes : offset_of_row(c, begin(c) + at, &along);
+    place = tx * v - (shape::EVEN ? 0 : (int)((uintptr_t)from & 15) / size_of_element);
+    from = (shape::EVEN ? from : border_before(from)) + 16 * tx;
     const int64_t right = c.width - col - place;
-    edge = right < v;
+    edge = !shape::EVEN && right < v;
     rows = right <= 0 || left < 0 ? 0 : left / GPURED__LANES;
     if (rows > UNIT_ROWS) rows = UNIT_ROWS;
   }
@@ -4455,7 +4488,7 @@ struct unit_place {
   }
   /* The next one of this block of threads: as many strips on as there are blocks. */
   __device__ __forceinline__ void advance(const job &j, const cols &c, int v, int bytes) {
-    const bool last = begin(c) + (GPURED__BLOCK << c.deep_log2) >= j.n;
+    const bool last = begin(c) + (GPURED__BLOCK << shape::deep_log2(c)) >= j.n;
     ++count;
     if (last || count >> c.blocks_log2) {
       count = 0;
@@ -4470,8 +4503,9 @@ struct unit_place {
         segment -= (unsigned)j.segments;
         ++outer;
       }
-    } else if (!c.inner && j.n - begin(c) >= GPURED__BLOCK << c.deep_log2) { /* as many, below */
-      from += ((int64_t)GPURED__BLOCK << c.deep_log2) * c.row_bytes;
+    } else if ((shape::EVEN || !c.inner) &&
+               j.n - begin(c) >= GPURED__BLOCK << shape::deep_log2(c)) { /* as many, below */
+      from += ((int64_t)GPURED__BLOCK << shape::deep_log2(c)) * c.row_bytes;
       return;
     }
     rows = 0;
@@ -4479,24 +4513,25 @@ struct unit_place {
   }
 };
 
-/* The ring of threads side by side. `ahead` is the unit whose rows are asked for next, half 0 or
- * 1. */
+/* The ring of threads side by side. `ahead` is the unit whose rows are asked for next. The ring has
+ * an odd number of halves, so that where half 0 was goes half 1, and the code knows which. */
+template <int DEEP>
 struct unit_ring {
+  typedef unit_shape<DEEP> shape;
   char *space;
   int at; /* the half in the ring that is read next, and asked for after it */
-  unit_place ahead;
-  int half;
+  unit_place<DEEP> ahead;
   const char *next; /* of two axes: what the first half has left to the second */
   int along;
 
   __device__ __forceinline__ char *slot() const {
-    return space + at * UNIT_HALF * (int)blockDim.x * 16;
+    return space + at * UNIT_HALF * shape::threads() * 16;
   }
   __device__ __forceinline__ static line_turn turn(const cols &c, const char *from) {
-    return line_turn(from, c.stride, 1 << c.across_log2);
+    return line_turn(from, c.stride, 1 << shape::across_log2(c));
   }
   __device__ __forceinline__ void ask_two_axes(const job &j, const cols &c, char *to, int rows,
-                                               const line_turn &place) {
+                                               const line_turn &place, int half) {
     if (half == 0) {
       next = ahead.from;
       along = ahead.along;
@@ -4504,61 +4539,75 @@ struct unit_ring {
     if (ahead.edge) {
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k) {
-        copy_before(to + k * (int)blockDim.x * 16 + place(k), next, j.end);
+        copy_before(to + k * shape::threads() * 16 + place(k), next, j.end);
         to_next_row(c, &next, &along);
       }
       return;
     }
 #pragma unroll
     for (int k = 0; k < UNIT_HALF; ++k) {
-      copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k), next);
+      copy_if<16>(k < rows, to + k * shape::threads() * 16 + place(k), next);
       to_next_row(c, &next, &along);
     }
   }
-  __device__ __forceinline__ void ask(const job &j, const cols &c, int v, int bytes) {
+  /* Asks for a half of the unit ahead, which is the next one after half 1. */
+  __device__ __forceinline__ void ask(const job &j, const cols &c, int v, int bytes, int half) {
     char *to = slot();
     const char *from = ahead.from + half * UNIT_HALF * c.stride;
     const int rows = ahead.rows - half * UNIT_HALF;
     const line_turn place = turn(c, ahead.from);
-    if (c.inner)
-      ask_two_axes(j, c, to, rows, place);
+    if (shape::EVEN && rows >= UNIT_HALF)
+#pragma unroll
+      for (int k = 0; k < UNIT_HALF; ++k)
+        copy_16(to + place(0) + k * UNIT_THREADS * 16, from + k * c.stride);
+    else if (!shape::EVEN && c.inner)
+      ask_two_axes(j, c, to, rows, place, half);
     else if (!ahead.edge)
 #pragma unroll
       for (int k = 0; k < UNIT_HALF; ++k)
-        copy_if<16>(k < rows, to + k * (int)blockDim.x * 16 + place(k), from + k * c.stride);
+        copy_if<16>(k < rows, to + k * shape::threads() * 16 + place(k), from + k * c.stride);
     else
 #pragma unroll 1
       for (int k = 0; k < UNIT_HALF && k < rows; ++k)
-        copy_before(to + k * (int)blockDim.x * 16 + place(k), from + k * c.stride, j.end);
+        copy_before(to + k * shape::threads() * 16 + place(k), from + k * c.stride, j.end);
     copies_commit();
     at = at + 1 < UNIT_RING ? at + 1 : 0;
     if (half) ahead.advance(j, c, v, bytes);
-    half ^= 1;
   }
-  /* Half a unit, which begins at `first`, to registers, and the half a ring ahead asked for. */
+  /* A half of the unit that begins at `first` to registers, and the other one of a unit ahead asked
+   * for. */
   __device__ __forceinline__ void take(const job &j, const cols &c, int v, int bytes,
-                                       const char *first, uint4 *raw) {
+                                       const char *first, uint4 *raw, int half) {
     const char *from = slot();
     const line_turn place = turn(c, first);
     copies_wait_but<UNIT_RING - 1>();
 #pragma unroll
     for (int k = 0; k < UNIT_HALF; ++k)
-      raw[k] = *(const uint4 *)(from + k * (int)blockDim.x * 16 + place(k));
+      raw[k] = *(const uint4 *)(from + k * shape::threads() * 16 + place(shape::EVEN ? 0 : k));
     __syncwarp(); /* in another strip neighbours have each other's places */
-    ask(j, c, v, bytes);
+    ask(j, c, v, bytes, half ^ 1);
   }
 };
 
-/* f(k, x) for each row of a thread, in order. */
-template <int D, class T, int V, class F>
-GPURED__DEV void unit_rows(const uint4 *raw, int rows, const F &f) {
+/* f(x) for each row of a thread, in order. ALL: it has as many as there may be. */
+template <int D, class T, int V, bool ALL, class F>
+GPURED__DEV void each_unit_row(const uint4 *raw, int rows, const F &f) {
 #pragma unroll
   for (int k = 0; k < UNIT_ROWS; ++k) {
     T x[V];
-    if (k >= rows) break;
+    if (!ALL && k >= rows) break;
     unpack<D, T, V>(raw[k], x, GPURED__PLAIN);
-    f(k, x);
+    f(x);
   }
+}
+/* whole: nearly all units are, so that a branch for each row is not worth its time; where it is
+ * not, both codes would be in each other's way in the cache of instructions. */
+template <int D, class T, int V, class F>
+GPURED__DEV void unit_rows(const uint4 *raw, bool whole, int rows, const F &f) {
+  if (whole && rows == UNIT_ROWS)
+    each_unit_row<D, T, V, true>(raw, UNIT_ROWS, f);
+  else
+    each_unit_row<D, T, V, false>(raw, rows, f);
 }
 
 /* Every thread gives a lane of V columns, the first of which is at `place`, or does not exist where
@@ -4589,9 +4638,10 @@ GPURED__DEV void strip_lanes(int across_log2, int deep_log2, int place, T *lanes
   }
 }
 /* g(column, x) has a column's result in its first of 16 threads. */
-template <int K, class T, int V, class G>
+template <int DEEP, int K, class T, int V, class G>
 GPURED__DEV void unit_fold(const cols &c, int place, T *lanes, const T *a, const G &g) {
-  strip_lanes<K, T, V>(c.across_log2, c.deep_log2, place, lanes, a,
+  typedef unit_shape<DEEP> shape;
+  strip_lanes<K, T, V>(shape::across_log2(c), shape::deep_log2(c), place, lanes, a,
                        [&](int column, int, T y) { g(column, folded<K>(0xffffffffu, y)); });
 }
 
@@ -4630,73 +4680,77 @@ struct unit_sums<A, K_MOMENTS> {
   }
 };
 /* A column's node of a unit joins those of its segment, which the last unit closes. */
-template <int A, int K, class T, class N>
-GPURED__DEV void end_unit(const job &j, const cols &c, const unit_place &now, bool last,
-                          int columns, T centre, T around, N *stack) {
-  const int64_t col = (int64_t)now.strip * c.columns + (int)threadIdx.x;
-  const int64_t s = now.outer * c.width + col;
+template <int A, int K, class P, class T, class N>
+GPURED__DEV void end_unit(const job &j, const cols &c, const P &now, bool last, int columns,
+                          int column, T centre, T around, N *stack) {
+  const int64_t col = (int64_t)now.strip * c.columns + column;
   if (col >= c.width) return;
   push<K>(stack, columns, now.count, unit_sums<A, K>::node(centre, around, now.size(j, c)));
   if (!last) return;
   const N node = closed<K>(stack, columns, now.count + 1);
   if (j.segments == 1)
-    store_result<K>(j, s, node);
+    store_at<K>(j, place_of_column(j, now.outer, col), node);
   else
-    ((N *)j.partial)[now.segment * j.outputs + s] = node;
+    ((N *)j.partial)[now.segment * j.outputs + now.outer * c.width + col] = node;
 }
 
-template <int A, int D, int K>
+template <int A, int D, int K, int DEEP>
 static __global__ void __launch_bounds__(UNIT_THREADS, 1)
     reduce_col_units(const job j, const cols c) {
   typedef typename acc<A>::T T;
   typedef typename kind<A, K>::N N;
   typedef unit_sums<A, K> sums;
+  typedef unit_shape<DEEP> shape;
   enum { SIZE = stored<D>::SIZE, V = 16 / SIZE };
   extern __shared__ __align__(128) char space[];
-  const int t = (int)threadIdx.x, columns = V << c.across_log2;
-  T *lanes = (T *)(space + UNIT_RING * UNIT_HALF * (int)blockDim.x * 16);
-  T *centre = lanes + (columns * GPURED__LANES << c.deep_log2); /* of each column */
+  const int t = (int)threadIdx.x, columns = V << shape::across_log2(c);
+  const int ends = shape::threads() - 1 - t; /* which column */
+  T *lanes = (T *)(space + UNIT_RING * UNIT_HALF * shape::threads() * 16);
+  T *centre = lanes + (columns * GPURED__LANES << shape::deep_log2(c)); /* of each column */
   T *around = centre + columns;
   N *stack = (N *)(around + columns);
-  unit_ring ring;
-  unit_place now;
+  const int unit = GPURED__BLOCK << shape::deep_log2(c);
+  const bool whole = D == GPURED_F64 || (shape::EVEN && (j.n % unit == 0 || j.n >= 16 * unit));
+  unit_ring<DEEP> ring;
+  unit_place<DEEP> now;
   now.start(j, c, V, SIZE);
-  ring.space = space + (t >> c.across_log2 << c.across_log2) * 16;
-  ring.at = ring.half = 0;
+  ring.space = space + (t >> shape::across_log2(c) << shape::across_log2(c)) * 16;
+  ring.at = 0;
   ring.ahead = now;
 #pragma unroll 1
-  for (int i = 0; i < UNIT_RING; ++i) ring.ask(j, c, V, SIZE);
+  for (int i = 0; i < UNIT_RING; ++i) ring.ask(j, c, V, SIZE, i & 1);
   while (now.exists(c)) {
-    const unit_place next = ring.ahead; /* half of it has been asked for */
+    const unit_place<DEEP> next = ring.ahead; /* half of it has been asked for */
     uint4 raw[UNIT_ROWS];
     T a[V], b[V];
-    ring.take(j, c, V, SIZE, now.from, raw);
-    ring.take(j, c, V, SIZE, now.from, raw + UNIT_HALF);
+    ring.take(j, c, V, SIZE, now.from, raw, 0);
+    ring.take(j, c, V, SIZE, now.from, raw + UNIT_HALF, 1);
 #pragma unroll
     for (int i = 0; i < V; ++i) set_neutral<sums::FIRST>(&a[i]);
-    unit_rows<D, T, V>(raw, now.rows, [&](int, const T *x) {
+    unit_rows<D, T, V>(raw, whole, now.rows, [&](const T *x) {
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = combined<sums::FIRST>(a[i], prepared<K>(x[i], j));
     });
-    unit_fold<sums::FIRST, T, V>(c, now.place, lanes, a, [&](int column, T x) {
+    unit_fold<DEEP, sums::FIRST, T, V>(c, now.place, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) centre[column] = sums::centre(x, now.size(j, c));
     });
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      b[i] = sums::base(centre[now.place + i < 0 ? 0 : now.place + i]);
+      b[i] = sums::base(centre[!shape::EVEN && now.place + i < 0 ? 0 : now.place + i]);
       set_neutral<sums::SECOND>(&a[i]);
     }
-    unit_rows<D, T, V>(raw, now.rows, [&](int, const T *x) {
+    unit_rows<D, T, V>(raw, whole, now.rows, [&](const T *x) {
 #pragma unroll
       for (int i = 0; i < V; ++i) a[i] = sums::around(a[i], prepared<K>(x[i], j), b[i]);
     });
-    unit_fold<sums::SECOND, T, V>(c, now.place, lanes, a, [&](int column, T x) {
+    unit_fold<DEEP, sums::SECOND, T, V>(c, now.place, lanes, a, [&](int column, T x) {
       if (t % GPURED__LANES == 0) around[column] = x;
     });
     __syncthreads(); /* who does not end the unit goes on to the next one */
-    if (t < c.columns)
-      end_unit<A, K>(j, c, now, next.count == 0, columns, centre[t], around[t], stack + t);
+    if (ends < c.columns)
+      end_unit<A, K>(j, c, now, next.count == 0, columns, ends, centre[ends], around[ends],
+                     stack + ends);
     now = next;
   }
 }
@@ -5150,9 +5204,7 @@ GPURED__DEV void store_packed(const job &j, char *to, const R &result) {
   }
 }
 template <int K, int V, bool LOOSE, class R>
-GPURED__DEV void store_strip(const job &j, const cols &c, int64_t sequence, int count,
-                             const R &result) {
-  char *to = place(j, sequence);
+GPURED__DEV void store_strip(const job &j, const cols &c, char *to, int count, const R &result) {
   if (c.packed && count == V) {
     const int size = size_of(j.out_dtype);
     if (size == 8) store_packed<K, V, 8, LOOSE>(j, to, result);
@@ -5188,11 +5240,11 @@ static __global__ void __launch_bounds__(SHORT_THREADS,
     const int64_t outer = c.width == j.outputs ? 0 : gpured__quotient(k, strips);
     const int64_t col = (k - outer * strips) * V, left = c.width - col;
     const bool stores = t < own && first + t < c.tiles && left > 0;
-    const char *from = j.in + (start_of(j, outer * c.width) + col) * stored<D>::SIZE;
+    const char *from = j.in + (start_of_columns(j, outer, GPURED__IN) + col) * stored<D>::SIZE;
     const int count = LOOSE && left < V ? (int)left : V;
     const input rows(j, c.row_bytes, from, count, c.jump, c.inner_recip, t >> (5 - share), share);
     run_short<A, D, K, MOST>(j, rows, [&](const auto &result) {
-      if (stores) store_strip<K, V, LOOSE>(j, c, outer * c.width + col, count, result);
+      if (stores) store_strip<K, V, LOOSE>(j, c, place_of_column(j, outer, col), count, result);
     });
   }
 }
@@ -5244,9 +5296,7 @@ static __global__ void __launch_bounds__(SINGLE_THREADS, single_resident(A))
   const unsigned k = blockIdx.x * SINGLE_THREADS + threadIdx.x, width = (unsigned)c.width;
   if (k >= j.outputs) return;
   const unsigned outer = __umulhi(k, c.width_recip) >> c.width_shift, column = k - outer * width;
-  const bool two = j.kept_count <= 2; /* of one axis `outer` is 0 */
-  const int64_t from = two ? outer * j.kept[0].stride[GPURED__IN] : start_of(j, outer * c.width);
-  const char *p = j.in + (from + column) * stored<D>::SIZE;
+  const char *p = j.in + (start_of_columns(j, outer, GPURED__IN) + column) * stored<D>::SIZE;
   T a[LANES];
   if (j.n >= LANES)
     join_rows<D, K, true, true>(j, p, c.row_bytes, LANES, a);
@@ -5258,7 +5308,7 @@ static __global__ void __launch_bounds__(SINGLE_THREADS, single_resident(A))
     join_rows<D, K, false, true>(j, p += LANES * c.row_bytes, c.row_bytes, LANES, a);
   if (left > 0) join_rows<D, K, false, false>(j, p + LANES * c.row_bytes, c.row_bytes, left, a);
   halves<K, T, LANES / 2>::fold(a);
-  store_at<K>(j, two ? j.out + outer * c.outer_step + column * c.out_step : place(j, k), a[0]);
+  store_at<K>(j, place_of_column(j, outer, column), a[0]);
 }
 
 /* ---- Short columns that are needed twice ---- */
@@ -5300,7 +5350,7 @@ struct short_strip {
     *outer = o;
     *column = (int64_t)(k - o * (unsigned)c.tiles) * (TURNED ? c.columns : BYTES / SIZE);
     exists = k < strips && (TURNED || *column + t % ACROSS * (16 / SIZE) < c.width);
-    from = j.in + (start_of(j, *outer * c.width) + *column) * SIZE;
+    from = j.in + (start_of_columns(j, *outer, GPURED__IN) + *column) * SIZE;
     if (TURNED) {
       behind[1] = (int)((uintptr_t)from & 15);
       turn = (int)(c.row_bytes & 15);
@@ -5391,6 +5441,8 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
   s.mine = (TURNED ? min(s.t, c.columns / V - 1) : s.t) * (strip_of::BYTES / 32);
   s.tile = space + threadIdx.x / 32 * (unsigned)((int)j.n * strip_of::BYTES);
   s.locate(j, c, k, strips, &outer, &column);
+  /* With two rows or fewer of each lane the other quarters are empty. */
+  const int parts = (int)j.n > 2 * s.span ? +STRIP_PARTS : STRIP_PARTS / 2;
   for (int part = 0; part < STRIP_PARTS; ++part) s.ask(j, c, part);
   while (k < strips) {
     const int64_t now_outer = outer, now_column = column + s.t * V;
@@ -5417,7 +5469,7 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
     k += gridDim.x * warps;
     s.locate(j, c, k, strips, &outer, &column);
 #pragma unroll 1
-    for (int part = 0; part < STRIP_PARTS; ++part) {
+    for (int part = 0; part < parts; ++part) {
       s.template rows<T>(j, part, [&](int, int l, const T *x) {
 #pragma unroll
         for (int i = 0; i < V; ++i)
@@ -5426,11 +5478,12 @@ static __global__ void __launch_bounds__(STRIP_WARPS * 32, strips_resident(A))
       __syncwarp();
       s.ask(j, c, part);
     }
+    for (int part = parts; part < STRIP_PARTS; ++part) copies_commit();
 #pragma unroll
     for (int i = 0; i < V; ++i)
       if (now_column + i < end)
-        store_result<K>(j, now_outer * c.width + now_column + i,
-                        sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n));
+        store_at<K>(j, place_of_column(j, now_outer, now_column + i),
+                    sums::node(centre[i], fold_strip<sums::SECOND, LANES, V>(a, i), (int)j.n));
   }
 }
 
@@ -5837,7 +5890,7 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
   const int units = s.turns * s.most, wide = LANES * s.width, t = (int)threadIdx.x;
   const unsigned group = blockIdx.x % (unsigned)j.segments,
                  outer = blockIdx.x / (unsigned)j.segments;
-  const char *in = j.in + start_of(j, (int64_t)outer * s.width) * SIZE;
+  const char *in = j.in + start_of_columns(j, outer, GPURED__IN) * SIZE;
   const int64_t from = (int64_t)group * units, to = min(from + units, s.items);
   N *nodes = (N *)(item_memory + s.nodes_at);
   item_batch b;
@@ -5866,7 +5919,7 @@ static __global__ void __launch_bounds__(2 * ITEM_THREADS, 2)
   __syncthreads();
   if (j.segments == 1) {
     if (t < s.width)
-      store_result<K>(j, (int64_t)outer * s.width + t, item_fold<K, LANES>(nodes + t, s.width));
+      store_at<K>(j, place_of_column(j, outer, t), item_fold<K, LANES>(nodes + t, s.width));
   } else if (t < wide) {
     const int64_t place = group * j.outputs + (int64_t)outer * s.width + t % s.width;
     ((N *)j.partial)[place * LANES + t / s.width] = nodes[t];
@@ -9586,7 +9639,10 @@ enum {
   READ_PAIR_COLS, /* up to 32, two of each */
   READ_LOOSE_PAIR_COLS,
   READ_SINGLE_COLS,
-  READ_COL_UNITS,
+  READ_LOOSE_COL_UNITS,
+  READ_COL_UNITS, /* of one block side by side, and of two and four */
+  READ_TWO_COL_UNITS,
+  READ_FOUR_COL_UNITS,
   READ_COL_STRIPS,
   READ_TURNED_STRIPS,
   READ_ITEMS,
@@ -10446,14 +10502,11 @@ static void set_divisor(int64_t n, unsigned *recip, int *shift) {
  * all lanes do not fit the registers. */
 static int choose_single_cols(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
-  const int64_t out_size = (int64_t)gpured__dtype_size(r->j.out_dtype);
   const int most_in_vectors = !lost ? +COLS_PAIRS : size == 2 ? +GPURED__LANES : +COLS_FEW;
   if (r->j.n <= most_in_vectors || r->j.n > GPURED__BLOCK || c->inner || c->width == 1) return 0;
   if (!reading_kernel(r, READ_SINGLE_COLS)) return 0;
   if (r->j.outputs < (int64_t)m->processors * SINGLE_MANY || r->j.outputs > INT32_MAX) return 0;
   set_divisor(c->width, &c->width_recip, &c->width_shift);
-  c->out_step = r->j.kept[r->j.kept_count - 1].stride[GPURED__OUT] * out_size;
-  c->outer_step = r->j.kept[0].stride[GPURED__OUT] * out_size;
   r->route = ROUTE_READ;
   r->how = READ_SINGLE_COLS;
   r->threads = SINGLE_THREADS;
@@ -10478,7 +10531,7 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
   if (r->j.n > GPURED__BLOCK || !reading_kernel(r, how)) return 0;
   if (two && (loose || r->c.jump % 16)) return 0;
   if (r->j.n > COLS_SHORT && width * size < SHORT_NARROW) return 0;
-  while (r->c.share_log2 < log2_up(gpured__ceil_div(r->j.n, GPURED__LANES)) &&
+  while (!lanes && r->c.share_log2 < log2_up(gpured__ceil_div(r->j.n, GPURED__LANES)) &&
          strips << r->c.share_log2 < (int64_t)m->processors * SHORT_MANY)
     ++r->c.share_log2;
   r->route = ROUTE_READ;
@@ -10506,15 +10559,23 @@ static size_t col_units_shared(const reduction *r, int v) {
                     node_bytes(r) * (size_t)(c->blocks_log2 + 1));
 }
 
+/* Does a kernel know how its threads have units of these columns? */
+static int units_are_even(const reduction *r, int lost) {
+  const cols *c = &r->c;
+  return r->threads == UNIT_THREADS && !c->inner && !lost &&
+         c->stride % ((int64_t)16 << c->across_log2) == 0 &&
+         reading_kernel(r, READ_COL_UNITS + c->deep_log2);
+}
+
 /* Columns that are needed twice: a strip's rows of a unit fill the threads. */
 static int choose_col_units(const machine *m, reduction *r, int size, int lost) {
   cols *c = &r->c;
   const int v = 16 / size;
   const int64_t blocks = gpured__ceil_div(r->j.n, GPURED__BLOCK);
   int64_t units;
-  if (!reading_kernel(r, READ_COL_UNITS)) return 0;
+  if (!reading_kernel(r, READ_LOOSE_COL_UNITS)) return 0;
   c->deep_log2 = blocks > 2 ? 2 : log2_up(blocks);
-  c->across_log2 = log2_of(UNIT_THREADS / GPURED__LANES) - c->deep_log2;
+  c->across_log2 = UNIT_ACROSS_LOG2 - c->deep_log2;
   if (c->across_log2 > log2_up(gpured__ceil_div(c->width + lost, v)))
     c->across_log2 = log2_up(gpured__ceil_div(c->width + lost, v));
   units = gpured__ceil_div(blocks, (int64_t)1 << c->deep_log2);
@@ -10542,9 +10603,19 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
   c->step[1] = (unsigned)(r->blocks / c->tiles % r->j.segments);
   c->step[2] = (unsigned)(r->blocks / c->tiles / r->j.segments);
   r->route = ROUTE_READ;
-  r->how = READ_COL_UNITS;
+  r->how = READ_LOOSE_COL_UNITS;
+  if (units_are_even(r, lost)) r->how = READ_COL_UNITS + c->deep_log2;
   r->j.beside = BESIDE_NODES;
   return 1;
+}
+
+/* Of many doubles shared memory has room for few strips: are units faster, whose threads know how
+ * they have them? */
+static int suits_units(const reduction *r, int size, int lost) {
+  const cols *c = &r->c;
+  const int64_t across = 2 << UNIT_ACROSS_LOG2; /* columns of a unit */
+  if (size != 8 || c->inner || lost || c->width < across || c->width % 4) return 0;
+  return r->j.n > (r->kind == K_LSE ? 9 * GPURED__LANES : 200);
 }
 
 /* Short ones: a strip to each warp, and as many warps as shared memory has room for. */
@@ -10555,6 +10626,7 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
   if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
+  if (suits_units(r, size, lost)) return 0;
   c->columns = (bytes / size - lost) / (bytes / 32 / size) * (bytes / 32 / size);
   c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
@@ -18514,7 +18586,11 @@ static const void *twice_kernel(int how) {
   if (how == READ_TWO_FEW_COLS)
     return (const void *)reduce_short_cols<A, D, K, COLS_FEW, false, true>;
   if (how >= READ_LANE_COLS && how <= READ_LOOSE_PAIR_COLS) return lane_kernel<A, D, K>(how);
-  if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K>;
+  if (how == READ_LOOSE_COL_UNITS) return (const void *)reduce_col_units<A, D, K, UNIT_LOOSE>;
+  if constexpr (D == GPURED_F64)
+    if (how == READ_COL_UNITS) return (const void *)reduce_col_units<A, D, K, 0>;
+  if (how == READ_TWO_COL_UNITS) return (const void *)reduce_col_units<A, D, K, 1>;
+  if (how == READ_FOUR_COL_UNITS) return (const void *)reduce_col_units<A, D, K, 2>;
   return how < READ_COLS ? rows_kernel<A, D, K>(how) : NULL;
 }
 
