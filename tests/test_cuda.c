@@ -234,6 +234,76 @@ static void test_device_single_columns(gpured_backend backend) {
     }
 }
 
+/* A matrix reduced along an axis so many times as one call: an axis of stride 0 repeats it, since
+ * more of it than that takes would keep the oracle for long. */
+static void reduce_repeated(int op, int dtype, int kind, int64_t rows, int64_t columns,
+                            uint32_t axes, int64_t repeats, int shift) {
+  const int64_t shape[2] = {rows, columns}, kept = axes == 1 ? columns : rows;
+  const int64_t out_shape[2] = {repeats, kept};
+  const size_t bytes = (size_t)kept * gpured_dtype_size((gpured_dtype)usual_output(op, dtype));
+  box in = box_filled(dtype, 2, shape, LAYOUT_C, kind, (uint64_t)(rows + columns));
+  box want = box_output(usual_output(op, dtype), 1, &kept, LAYOUT_C, 0);
+  box got = box_output(usual_output(op, dtype), 2, out_shape, LAYOUT_C, 0);
+  const char *name = text("%s of %s axes %u, %lld times, shift %d, on the device", op_name(op),
+                          describe(&in.t), axes, (long long)repeats, shift);
+  copy din = to_device(&in, shift), dout = to_device(&got, 0);
+  gpured_options o = stream_options(NULL);
+  gpured_tensor many = din.t;
+  gpured_status st;
+  int64_t i;
+  oracle_reduce((gpured_op)op, &in.t, axes, &want.t, 0, 0);
+  many.ndim = 3;
+  many.shape[0] = repeats;
+  many.strides[0] = 0;
+  for (i = 0; i < 2; ++i) {
+    many.shape[i + 1] = din.t.shape[i];
+    many.strides[i + 1] = din.t.strides[i];
+  }
+  st = gpured_reduce((gpured_op)op, &many, axes << 1, &dout.t, &o);
+  CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
+  from_device(&dout);
+  for (i = 0; i < repeats; ++i)
+    if (memcmp((char *)got.t.data + (size_t)i * bytes, want.t.data, bytes)) break;
+  CHECK(i == repeats, "%s: differs in repetition %lld", name, (long long)i);
+  drop(&din);
+  drop(&dout);
+  box_free(&in);
+  box_free(&want);
+  box_free(&got);
+}
+
+/* Long columns that are needed twice: one, two and four blocks side by side; units that are full,
+ * have a rest or are one; complete strips, a part of the last one, few columns, rows that begin
+ * anywhere; one kept axis, two and three; and so many units that a block of threads joins some. */
+static void test_device_column_units(gpured_backend backend) {
+  static const int64_t rows[] = {145, 201,  256,  257,  300,  500,  511,  512,   513,  700,
+                                 768, 1000, 1024, 1025, 1500, 2048, 5000, 16384, 17000};
+  static const int64_t widths[] = {128, 132, 256, 320, 500, 201, 36, 8};
+  static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL, OR_INF, OR_WIDE};
+  static const int ops[] = {GPURED_LOGSUMEXP, GPURED_VAR, GPURED_LOGSUMEXP, GPURED_STD};
+  size_t i, j, d;
+  int processors = 0;
+  (void)backend;
+  for (i = 0; i < COUNT(rows); ++i)
+    for (j = 0; j < COUNT(widths); ++j)
+      for (d = GPURED_F32; d <= GPURED_BF16; ++d) {
+        const int64_t one[2] = {rows[i], widths[j]}, two[3] = {3, rows[i], widths[j]},
+                      three[4] = {2, 3, rows[i], widths[j]};
+        const int kind = kinds[(i + j + d) % 5], op = ops[(i + j / 2 + d) % 4];
+        const int shift = (i + d) % 3 ? 0 : (int)(i + j) % 9;
+        if ((i + j + d) % 2 == 0) reduce_shape_there(kind, LAYOUT_C, op, (int)d, 2, one, 1u, shift);
+        if (rows[i] > 2048) continue;
+        if ((i + j + d) % 4 == 1)
+          reduce_shape_there(kind, j % 2 ? LAYOUT_C : LAYOUT_PAD, op, (int)d, 3, two, 2u, 0);
+        if ((i + j + d) % 8 == 3) reduce_shape_there(kind, LAYOUT_PAD, op, (int)d, 4, three, 4u, 0);
+      }
+  RUN(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
+  for (d = GPURED_F32; d <= GPURED_BF16; ++d)
+    for (i = 0; i < 3; ++i)
+      reduce_repeated(ops[i % 2], (int)d, kinds[i], 2048 + 1 + (int64_t)i * 1500,
+                      64 + (int64_t)i % 2, 1, processors * 60, 0);
+}
+
 /* Rows of floats for logsumexp, whose exponentials are shared out by other rules than lanes are:
  * every border of a block, a unit, a turn of 8, 16 or 32 threads and a tile, wherever rows begin;
  * terms on both sides of the cut of exp, and special values. */
@@ -285,43 +355,7 @@ static void test_device_many_rows(gpured_backend backend) {
           reduce_there(ops[k], dtypes[j], shapes[i][0], shapes[i][1], 2, (i + k) % 3 * 4);
 }
 
-/* Rows of two tiles and more, of which a warp takes one for itself: there are as many as that
- * takes, but few different ones, which an axis of stride 0 repeats. */
-static void rows_repeated(int op, int dtype, int kind, int64_t n, int64_t repeats, int shift) {
-  enum { ROWS = 37 };
-  const int64_t shape[2] = {ROWS, n}, out_shape[2] = {repeats, ROWS};
-  const size_t bytes = ROWS * gpured_dtype_size((gpured_dtype)usual_output(op, dtype));
-  box in = box_filled(dtype, 2, shape, LAYOUT_C, kind, (uint64_t)n);
-  box want = box_output(usual_output(op, dtype), 1, shape, LAYOUT_C, 0);
-  box got = box_output(usual_output(op, dtype), 2, out_shape, LAYOUT_C, 0);
-  const char *name = text("%s of %s, %lld times, shift %d, on the device", op_name(op),
-                          describe(&in.t), (long long)repeats, shift);
-  copy din = to_device(&in, shift), dout = to_device(&got, 0);
-  gpured_options o = stream_options(NULL);
-  gpured_tensor many = din.t;
-  gpured_status st;
-  int64_t i;
-  oracle_reduce((gpured_op)op, &in.t, 2, &want.t, 0, 0);
-  many.ndim = 3;
-  many.shape[0] = repeats;
-  many.strides[0] = 0;
-  for (i = 0; i < 2; ++i) {
-    many.shape[i + 1] = din.t.shape[i];
-    many.strides[i + 1] = din.t.strides[i];
-  }
-  st = gpured_reduce((gpured_op)op, &many, 4, &dout.t, &o);
-  CHECK(st == GPURED_OK, "%s: status %d", name, (int)st);
-  from_device(&dout);
-  for (i = 0; i < repeats; ++i)
-    if (memcmp((char *)got.t.data + (size_t)i * bytes, want.t.data, bytes)) break;
-  CHECK(i == repeats, "%s: differs in repetition %lld", name, (long long)i);
-  drop(&din);
-  drop(&dout);
-  box_free(&in);
-  box_free(&want);
-  box_free(&got);
-}
-
+/* Rows of two tiles and more, so many that a warp takes one for itself. */
 static void test_device_own_rows(gpured_backend backend) {
   static const int64_t lengths[] = {1025, 2049, 2052,  3072,  4096,  4099, 5000,
                                     6151, 8192, 10001, 12290, 16384, 16388};
@@ -334,7 +368,8 @@ static void test_device_own_rows(gpured_backend backend) {
     for (j = 0; j < COUNT(dtypes); ++j) {
       const int64_t repeats = processors * 56 / 37 + 1 + i % 3;
       const int op = (i + j / 2) % 3 == 2 ? GPURED_VAR : GPURED_LOGSUMEXP;
-      rows_repeated(op, dtypes[j], kinds[(i + j) % 4], lengths[i], repeats, i % 2 * (i + j) % 9);
+      reduce_repeated(op, dtypes[j], kinds[(i + j) % 4], 37, lengths[i], 2, repeats,
+                      i % 2 * (i + j) % 9);
     }
 }
 
@@ -1880,6 +1915,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_streams", test_streams, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_single_columns", test_device_single_columns, T_CUDA},
+                                {"device_column_units", test_device_column_units, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
                                 {"device_channels", test_device_channels, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
