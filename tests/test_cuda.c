@@ -67,6 +67,7 @@ static void reduce_acc_there(int kind, int layout, int op, int dtype, int acc, i
   gpured_status st;
   size_t bytes = 0;
   const char *name;
+  if (!test_mine()) return;
   o.acc_dtype = acc;
   in = box_filled(dtype, dims, shape, layout, kind, (uint64_t)(shape[0] + shape[dims - 1]));
   ndim = reduced_shape(&in.t, axes, 0, out_shape);
@@ -240,17 +241,24 @@ static void reduce_repeated(int op, int dtype, int kind, int64_t rows, int64_t c
                             uint32_t axes, int64_t repeats, int shift) {
   const int64_t shape[2] = {rows, columns}, kept = axes == 1 ? columns : rows;
   const int64_t out_shape[2] = {repeats, kept};
-  const size_t bytes = (size_t)kept * gpured_dtype_size((gpured_dtype)usual_output(op, dtype));
-  box in = box_filled(dtype, 2, shape, LAYOUT_C, kind, (uint64_t)(rows + columns));
-  box want = box_output(usual_output(op, dtype), 1, &kept, LAYOUT_C, 0);
-  box got = box_output(usual_output(op, dtype), 2, out_shape, LAYOUT_C, 0);
-  const char *name = text("%s of %s axes %u, %lld times, shift %d, on the device", op_name(op),
-                          describe(&in.t), axes, (long long)repeats, shift);
-  copy din = to_device(&in, shift), dout = to_device(&got, 0);
+  const int out = usual_output(op, dtype);
+  const size_t bytes = (size_t)kept * gpured_dtype_size((gpured_dtype)out);
+  box in, want, got;
+  copy din, dout;
   gpured_options o = stream_options(NULL);
-  gpured_tensor many = din.t;
+  gpured_tensor many;
   gpured_status st;
+  const char *name;
   int64_t i;
+  if (!test_mine()) return;
+  in = box_filled(dtype, 2, shape, LAYOUT_C, kind, (uint64_t)(rows + columns));
+  want = box_output(out, 1, &kept, LAYOUT_C, 0);
+  got = box_output(out, 2, out_shape, LAYOUT_C, 0);
+  name = text("%s of %s axes %u, %lld times, shift %d, on the device", op_name(op), describe(&in.t),
+              axes, (long long)repeats, shift);
+  din = to_device(&in, shift);
+  dout = to_device(&got, 0);
+  many = din.t;
   oracle_reduce((gpured_op)op, &in.t, axes, &want.t, 0, 0);
   many.ndim = 3;
   many.shape[0] = repeats;
@@ -274,7 +282,7 @@ static void reduce_repeated(int op, int dtype, int kind, int64_t rows, int64_t c
 
 /* Long columns that are needed twice: one, two and four blocks side by side; units that are full,
  * have a rest or are one; complete strips, a part of the last one, few columns, rows that begin
- * anywhere; one kept axis, two and three; and so many units that a block of threads joins some. */
+ * anywhere; one kept axis, two and three. */
 static void test_device_column_units(gpured_backend backend) {
   static const int64_t rows[] = {145, 201,  256,  257,  300,  500,  511,  512,   513,  700,
                                  768, 1000, 1024, 1025, 1500, 2048, 5000, 16384, 17000};
@@ -282,7 +290,6 @@ static void test_device_column_units(gpured_backend backend) {
   static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL, OR_INF, OR_WIDE};
   static const int ops[] = {GPURED_LOGSUMEXP, GPURED_VAR, GPURED_LOGSUMEXP, GPURED_STD};
   size_t i, j, d;
-  int processors = 0;
   (void)backend;
   for (i = 0; i < COUNT(rows); ++i)
     for (j = 0; j < COUNT(widths); ++j)
@@ -297,11 +304,18 @@ static void test_device_column_units(gpured_backend backend) {
           reduce_shape_there(kind, j % 2 ? LAYOUT_C : LAYOUT_PAD, op, (int)d, 3, two, 2u, 0);
         if ((i + j + d) % 8 == 3) reduce_shape_there(kind, LAYOUT_PAD, op, (int)d, 4, three, 4u, 0);
       }
+}
+
+/* So many units that a block of threads joins two and four of them. */
+static void test_device_column_segments(gpured_backend backend) {
+  static const int kinds[] = {OR_UNIFORM, OR_EXP, OR_SPECIAL};
+  int d, i, processors = 0;
+  (void)backend;
   RUN(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
   for (d = GPURED_F32; d <= GPURED_BF16; ++d)
     for (i = 0; i < 3; ++i)
-      reduce_repeated(ops[i % 2], (int)d, kinds[i], 2048 + 1 + (int64_t)i * 1500,
-                      64 + (int64_t)i % 2, 1, processors * 60, 0);
+      reduce_repeated(i % 2 ? GPURED_VAR : GPURED_LOGSUMEXP, d, kinds[i], 2049 + i * 1500,
+                      64 + i % 2, 1, processors * 60, 0);
 }
 
 /* Rows of floats for logsumexp, whose exponentials are shared out by other rules than lanes are:
@@ -1916,6 +1930,7 @@ const test_case cuda_tests[] = {{"device_reduce", test_device_reduce, T_CUDA},
                                 {"device_few_rows", test_device_few_rows, T_CUDA},
                                 {"device_single_columns", test_device_single_columns, T_CUDA},
                                 {"device_column_units", test_device_column_units, T_CUDA},
+                                {"device_column_segments", test_device_column_segments, T_CUDA},
                                 {"device_several_axes", test_device_several_axes, T_CUDA},
                                 {"device_channels", test_device_channels, T_CUDA},
                                 {"device_scan_few_rows", test_device_scan_few_rows, T_CUDA},
