@@ -4710,6 +4710,7 @@ static __global__ void __launch_bounds__(UNIT_THREADS, 1)
   T *around = centre + columns;
   N *stack = (N *)(around + columns);
   const int unit = GPURED__BLOCK << shape::deep_log2(c);
+  /* Doubles gain either way: two columns are too little to compute between branches. */
   const bool whole = D == GPURED_F64 || (shape::EVEN && (j.n % unit == 0 || j.n >= 16 * unit));
   unit_ring<DEEP> ring;
   unit_place<DEEP> now;
@@ -10559,11 +10560,15 @@ static size_t col_units_shared(const reduction *r, int v) {
                     node_bytes(r) * (size_t)(c->blocks_log2 + 1));
 }
 
+/* Do a thread's rows all begin at the same place of a strip's lines, so wide? */
+static int rows_begin_alike(const cols *c, int across_log2, int lost) {
+  return !c->inner && !lost && c->stride % ((int64_t)16 << across_log2) == 0;
+}
+
 /* Does a kernel know how its threads have units of these columns? */
 static int units_are_even(const reduction *r, int lost) {
   const cols *c = &r->c;
-  return r->threads == UNIT_THREADS && !c->inner && !lost &&
-         c->stride % ((int64_t)16 << c->across_log2) == 0 &&
+  return r->threads == UNIT_THREADS && rows_begin_alike(c, c->across_log2, lost) &&
          reading_kernel(r, READ_COL_UNITS + c->deep_log2);
 }
 
@@ -10610,12 +10615,11 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
 }
 
 /* Of many doubles shared memory has room for few strips: are units faster, whose threads know how
- * they have them? */
+ * they have them? Measured on an H200. */
 static int suits_units(const reduction *r, int size, int lost) {
-  const cols *c = &r->c;
   const int64_t across = 2 << UNIT_ACROSS_LOG2; /* columns of a unit */
-  if (size != 8 || c->inner || lost || c->width < across || c->width % 4) return 0;
-  return r->j.n > (r->kind == K_LSE ? 9 * GPURED__LANES : 200);
+  return size == 8 && r->c.width >= across && rows_begin_alike(&r->c, UNIT_ACROSS_LOG2, lost) &&
+         r->j.n > (r->kind == K_LSE ? 9 * GPURED__LANES : 200);
 }
 
 /* Short ones: a strip to each warp, and as many warps as shared memory has room for. */
