@@ -893,6 +893,13 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #define GPURED__PREFETCH_FAR(p) (void)(p)
 #endif
 
+/* The compiler moves no access to memory across this. */
+#if GPURED__GNU
+#define GPURED__IN_ORDER() __asm__ volatile("" : : : "memory")
+#else
+#define GPURED__IN_ORDER() (void)0
+#endif
+
 /* A type whose variables begin with a line of the cache: no vector of them lies in two. */
 #if GPURED__GNU
 #define GPURED__ON_LINE __attribute__((aligned(64)))
@@ -1970,10 +1977,12 @@ typedef struct gpured__kernels {
   size_t size; /* of the accumulator */
 } gpured__kernels;
 
-/* Lines that are scanned side by side: `width` columns, and what is kept for each (section 10.6) */
+/* Lines that are scanned side by side, and what is kept for each (section 10.6) */
 typedef struct gpured__scan_strip {
   void *slots;
-  int64_t width;  /* a multiple of the longest vector */
+  int64_t columns;
+  int64_t width;  /* of them, up to a line of memory */
+  int64_t pitch;  /* from slot to slot: a line more, so that slots share no places of a cache */
   int64_t groups; /* of rows that are still to come */
   int levels;     /* above the groups */
   int count[16];  /* of values in the current group of each level */
@@ -1994,7 +2003,8 @@ typedef struct gpured__scan_kernels {
   void (*strip_start)(int kernel, gpured__scan_strip *st, const void *empty);
   void (*expand)(void *dst, const void *src, int64_t n);
   void (*collapse)(void *dst, const void *src, int64_t n);
-  int asks;     /* do lines past the caches ask on all processors? */
+  int halves;   /* is a vector half a line of memory? Then lines past the caches ask on all
+                   processors, and columns go past them wherever their rows begin. */
   size_t size;  /* of an element of the scan */
   size_t carry; /* of what is kept from one piece of a line to the next, which begins with the last
                    result */
@@ -6215,7 +6225,7 @@ GPURED__FUNC void GPURED__N(scan_add)(int kernel, void *carry, int level, const 
  * end; then for each level the 15 values the doubling looks back at, and E of the level above.
  */
 GPURED__INLINE GPURED__T *GPURED__N(slot)(const gpured__scan_strip *st, int level, int slot) {
-  return (GPURED__T *)st->slots + (3 + level * GPURED__LANES + slot) * st->width;
+  return (GPURED__T *)st->slots + (3 + level * GPURED__LANES + slot) * st->pitch;
 }
 
 /* Adds the totals of a group in W columns; makes E_1 of the next one. */
@@ -6239,99 +6249,197 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
   GPURED__N(store)((GPURED__T *)st->slots + column, e);
 }
 
-/* Results past the caches, as whole lines of memory: a vector that is the first half of one is held
- * until the second one comes. */
-#define GPURED__LINES_LEAVE (GPURED__X86 && GPURED__WIDTH >= 32)
-#if GPURED__LINES_LEAVE
-GPURED__INLINE void GPURED__N(strip_leave)(int64_t column, const GPURED__V *v, GPURED__V *held,
-                                           GPURED__T *const *y, int64_t rows) {
-  int p;
-  if (GPURED__WIDTH < 64 && column * GPURED__ESIZE % 64 == 0) {
-    GPURED__UNROLL
-    for (p = 0; p < GPURED__LANES; ++p) held[p] = v[p];
-    return;
-  }
-  GPURED__UNROLL
-  for (p = 0; p < GPURED__LANES; ++p) {
-    if (p >= rows) break;
-    if (GPURED__WIDTH < 64) GPURED__N(stream)(y[p] + column - GPURED__W, held[p]);
-    GPURED__N(stream)(y[p] + column, v[p]);
-  }
-}
-#endif
-
-/* The results of one group in W columns, from its rows, past the caches or not. `held` is what
- * strip_leave needs. */
-GPURED__INLINE void GPURED__N(strip_finish)(int kernel, int past, unsigned how,
-                                            const gpured__scan_strip *st, int64_t column,
-                                            GPURED__V *v, GPURED__V *held, GPURED__T *const *y,
-                                            int64_t rows) {
+/* The results of one group in W columns, in place of its rows; what is kept goes on by a group. */
+GPURED__INLINE void GPURED__N(strip_vectors)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                             int64_t column, GPURED__V *v) {
   GPURED__T *slots = (GPURED__T *)st->slots + column;
   const GPURED__V e = GPURED__N(load)(slots);
-  GPURED__V last;
-  int p;
+  GPURED__V last, total;
+  int o, p;
+  GPURED__UNROLL
+  for (o = 1; o < GPURED__LANES; o *= 2) {
+    GPURED__UNROLL
+    for (p = GPURED__LANES - 1; p >= o; --p) v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
+  }
+  total = v[GPURED__LANES - 1];
   GPURED__UNROLL
   for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(scan_result)(kernel, e, v[p]);
   if (how & GPURED_SCAN_EXCLUSIVE) {
-    last = GPURED__N(load)(slots + st->width);
-    GPURED__N(store)(slots + st->width, v[GPURED__LANES - 1]);
+    last = GPURED__N(load)(slots + st->pitch);
+    GPURED__N(store)(slots + st->pitch, v[GPURED__LANES - 1]);
     GPURED__UNROLL
     for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
     v[0] = last;
   }
-#if GPURED__LINES_LEAVE
-  if (past) {
-    GPURED__N(strip_leave)(column, v, held, y, rows);
-    return;
-  }
-#endif
-  (void)held, (void)past;
-  GPURED__UNROLL
-  for (p = 0; p < GPURED__LANES; ++p) {
-    if (p >= rows) break;
-    GPURED__N(store)(y[p] + column, v[p]);
-  }
+  if (st->groups > 0) GPURED__N(strip_add)(kernel, st, column, total);
 }
 
-/* A group: rows that lie so many bytes before the next ones of each. */
-GPURED__INLINE void GPURED__N(strip_group)(int kernel, int past, unsigned how,
-                                           const gpured__scan_strip *st,
-                                           const GPURED__T *const *from, GPURED__T *const *to,
-                                           int64_t rows, int64_t ahead, int64_t behind) {
+/*
+ * A line of memory (64 bytes, N elements) of each row is taken at a time. Rows that are a multiple
+ * of some KiB apart share a few places of the first cache, which has lost a line before its second
+ * vector is asked for, and what leaves past the caches has to be a whole line: with AVX2, whose
+ * vectors are half of one, rows go through a block of lines. A row of the block is the line (at
+ * PUT), and in front of it the line before. (With SSE2 that is slower, whose code is.)
+ */
+#define GPURED__HALVES (GPURED__X86 && GPURED__WIDTH == 32)
+#define GPURED__LINES_LEAVE (GPURED__X86 && GPURED__WIDTH >= 32)
+enum {
+  GPURED__N(strip_step) = GPURED__HALVES ? 64 / GPURED__ESIZE : GPURED__W,
+  GPURED__N(strip_put) = GPURED__HALVES ? 64 / GPURED__ESIZE : 0,
+  GPURED__N(strip_row) = GPURED__N(strip_put) + GPURED__N(strip_step)
+};
+
+/* Lines leave where rows begin beside one: that in which these results of the block begin, if all of
+ * it is there. What the columns have of the lines at their ends is stored. */
+#if GPURED__HALVES
+GPURED__INLINE void GPURED__N(strip_leave)(GPURED__T *block, int64_t column, int last,
+                                           GPURED__T *const *to, int64_t rows) {
+  enum { N = GPURED__N(strip_step) };
+  GPURED__T *y;
+  int beside, p;
+  for (p = 0; p < GPURED__LANES && p < rows; ++p, block += GPURED__N(strip_row)) {
+    y = to[p] + column;
+    beside = (int)((uintptr_t)y % 64 / sizeof *y);
+    if (column > 0 || beside == 0) {
+      GPURED__N(stream)(y - beside, GPURED__N(load)(block + N - beside));
+      GPURED__N(stream)
+      (y - beside + GPURED__W, GPURED__N(load)(block + N - beside + GPURED__W));
+    } else {
+      memcpy(y, block + N, (size_t)(N - beside) * sizeof *y);
+    }
+    if (last) memcpy(y + N - beside, block + 2 * N - beside, (size_t)beside * sizeof *y);
+    GPURED__N(store)(block, GPURED__N(load)(block + N));
+    GPURED__N(store)(block + GPURED__W, GPURED__N(load)(block + N + GPURED__W));
+  }
+}
+#endif
+
+/* A group in the next `width` columns, whole lines, from column `first` of the strip on. Rows lie so
+ * many elements before the next ones of each. No store can change what is the function's own. */
+GPURED__INLINE void GPURED__N(strip_lines)(int kernel, int past, unsigned how,
+                                           const gpured__scan_strip *strip, int64_t first,
+                                           int64_t width, const GPURED__T *const *in,
+                                           GPURED__T *const *out, int64_t rows, int64_t ahead,
+                                           int64_t behind) {
+  enum { N = GPURED__N(strip_step), ROW = GPURED__N(strip_row), PUT = GPURED__N(strip_put) };
   const int ask = (how & GPURED__SCAN_STREAM) &&
                   ahead * GPURED__ESIZE <= (int64_t)GPURED__LANES * GPURED__ASK_ROWS;
-  GPURED__V v[GPURED__LANES], held[GPURED__LANES], total;
+  const gpured__scan_strip own = *strip, *st = &own;
+  const GPURED__T *from[GPURED__LANES];
+  GPURED__T block[(int)GPURED__LANES * (int)ROW] GPURED__ON_LINE, *to[GPURED__LANES];
+  GPURED__V v[GPURED__LANES];
   int64_t c;
-  int o, p;
-  for (c = 0; c < st->width; c += GPURED__W) {
+  int i, p, ragged = 0;
+  memcpy(from, in, sizeof from);
+  memcpy(to, out, sizeof to);
+  if (past && GPURED__HALVES)
+    for (p = 0; p < GPURED__LANES; ++p) ragged |= (uintptr_t)to[p] % 64 > 0;
+  for (c = 0; c < width; c += N) {
     GPURED__UNROLL
     for (p = 0; p < GPURED__LANES; ++p) {
-      v[p] = GPURED__N(load)(from[p] + c);
       if (how & GPURED__SCAN_ASK)
         GPURED__PREFETCH_FAR(from[p] + c + ahead);
       else if (ask)
         GPURED__PREFETCH(from[p] + c + ahead);
+      else if (past && GPURED__HALVES)
+        GPURED__PREFETCH(from[p] + c + 2 * N);
       if (ask && !GPURED__LINES_LEAVE) GPURED__PREFETCH(to[p] + c + behind);
-    }
-    GPURED__UNROLL
-    for (o = 1; o < GPURED__LANES; o *= 2) {
+      v[p] = GPURED__N(load)(from[p] + c);
       GPURED__UNROLL
-      for (p = GPURED__LANES - 1; p >= o; --p)
-        v[p] = GPURED__N(scan_combine)(kernel, v[p - o], v[p]);
+      for (i = GPURED__W; i < N; i += GPURED__W)
+        GPURED__N(store)(block + p * ROW + PUT + i, GPURED__N(load)(from[p] + c + i));
     }
-    total = v[GPURED__LANES - 1];
-    GPURED__N(strip_finish)(kernel, past, how, st, c, v, held, to, rows);
-    if (st->groups > 0) GPURED__N(strip_add)(kernel, st, c, total);
+    if (past && GPURED__HALVES) GPURED__IN_ORDER();
+    GPURED__UNROLL
+    for (i = 0; i < N; i += GPURED__W) {
+      if (i > 0) {
+        GPURED__UNROLL
+        for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(load)(block + p * ROW + PUT + i);
+      }
+      GPURED__N(strip_vectors)(kernel, how, st, first + c + i, v);
+      if (ragged || i + GPURED__W < N) {
+        GPURED__UNROLL
+        for (p = 0; p < GPURED__LANES; ++p) GPURED__N(store)(block + p * ROW + PUT + i, v[p]);
+      }
+    }
+#if GPURED__HALVES
+    if (ragged) {
+      GPURED__N(strip_leave)(block, c, c + N >= width, to, rows);
+      continue;
+    }
+#endif
+    GPURED__UNROLL
+    for (p = 0; p < GPURED__LANES; ++p) {
+      if (p >= rows) break;
+      GPURED__UNROLL
+      for (i = 0; i < N; i += GPURED__W) {
+        GPURED__V y = v[p];
+        if (i + GPURED__W < N) y = GPURED__N(load)(block + p * ROW + PUT + i);
+        if (GPURED__LINES_LEAVE && past)
+          GPURED__N(stream)(to[p] + c + i, y);
+        else
+          GPURED__N(store)(to[p] + c + i, y);
+      }
+    }
   }
 }
 
+GPURED__INLINE void GPURED__N(strip_near)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                          int64_t first, int64_t width,
+                                          const GPURED__T *const *from, GPURED__T *const *to,
+                                          int64_t rows, int64_t ahead, int64_t behind) {
+  GPURED__N(strip_lines)(kernel, 0, how, st, first, width, from, to, rows, ahead, behind);
+}
+GPURED__SCAN_COPIES(strip_near,
+                    (unsigned how, const gpured__scan_strip *st, int64_t first, int64_t width,
+                     const GPURED__T *const *from, GPURED__T *const *to, int64_t rows,
+                     int64_t ahead, int64_t behind),
+                    how, st, first, width, from, to, rows, ahead, behind);
+
+#if GPURED__LINES_LEAVE
+GPURED__INLINE void GPURED__N(strip_past)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                          int64_t width, const GPURED__T *const *from,
+                                          GPURED__T *const *to, int64_t rows, int64_t ahead) {
+  GPURED__N(strip_lines)(kernel, 1, how, st, 0, width, from, to, rows, ahead, 0);
+}
+GPURED__SCAN_COPIES(strip_past,
+                    (unsigned how, const gpured__scan_strip *st, int64_t width,
+                     const GPURED__T *const *from, GPURED__T *const *to, int64_t rows,
+                     int64_t ahead),
+                    how, st, width, from, to, rows, ahead);
+#endif
+
+/* The same in the last columns, which are no whole line. */
+GPURED__FUNC void GPURED__N(strip_rest)(int kernel, unsigned how, const gpured__scan_strip *st,
+                                        const GPURED__T *const *from, GPURED__T *const *to,
+                                        int64_t rows) {
+  enum { N = 64 / GPURED__ESIZE };
+  const int64_t first = st->columns / N * N;
+  const int count = (int)(st->columns - first);
+  const GPURED__T none = GPURED__N(nothing)(kernel), *x[GPURED__LANES];
+  GPURED__T block[(int)GPURED__LANES * (int)N] GPURED__ON_LINE, *y[GPURED__LANES];
+  int i, k, p;
+  for (p = 0; p < GPURED__LANES; ++p) {
+    x[p] = y[p] = block + p * N;
+    for (i = 0; i < N; i += GPURED__W) {
+      k = count - i < GPURED__W ? count - i : GPURED__W;
+      GPURED__N(store)(y[p] + i, GPURED__N(load_part)(from[p] + (k > 0 ? first + i : 0), k, none));
+    }
+  }
+  GPURED__WITH_SCAN(kernel, strip_near, how & GPURED_SCAN_EXCLUSIVE, st, first, N, x, y, rows, 0,
+                    0);
+  for (p = 0; p < GPURED__LANES && p < rows; ++p)
+    memcpy(to[p] + first, y[p], (size_t)count * sizeof *y[p]);
+}
+
 /* Rows that follow those before; all but the last ones of the lines are whole groups. */
-GPURED__INLINE void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan_strip *st,
-                                          const GPURED__T *x, int64_t x_step, GPURED__T *y,
-                                          int64_t y_step, int64_t rows) {
-  const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->width;
-  GPURED__T *to[GPURED__LANES];
+GPURED__FUNC void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan_strip *st,
+                                        const GPURED__T *x, int64_t x_step, GPURED__T *y,
+                                        int64_t y_step, int64_t rows) {
   const int64_t ahead = GPURED__LANES * x_step, behind = GPURED__LANES * y_step;
+  const int64_t n = 64 / GPURED__ESIZE, width = st->columns / n * n;
+  const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->pitch;
+  GPURED__T *to[GPURED__LANES];
   int p;
   for (; rows > 0; rows -= GPURED__LANES) {
     for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
@@ -6339,30 +6447,30 @@ GPURED__INLINE void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan
       to[p] = y;
     }
     --st->groups;
-    if (GPURED__LINES_LEAVE && (how & GPURED__SCAN_STREAM))
-      GPURED__N(strip_group)(kernel, 1, how, st, from, to, rows, ahead, behind);
-    else
-      GPURED__N(strip_group)(kernel, 0, how, st, from, to, rows, ahead, behind);
+#if GPURED__LINES_LEAVE
+    if (how & GPURED__SCAN_STREAM) {
+      GPURED__WITH_SCAN(kernel, strip_past, how, st, width, from, to, rows, ahead);
+    } else
+#endif
+    {
+      GPURED__WITH_SCAN(kernel, strip_near, how, st, 0, width, from, to, rows, ahead, behind);
+    }
+    if (width < st->columns) GPURED__N(strip_rest)(kernel, how, st, from, to, rows);
     for (p = 0; p < st->levels && ++st->count[p] == GPURED__LANES; ++p) st->count[p] = 0;
   }
 }
 
-GPURED__SCAN_COPIES(strip_rows,
-                    (unsigned how, gpured__scan_strip *st, const GPURED__T *x, int64_t x_step,
-                     GPURED__T *y, int64_t y_step, int64_t rows),
-                    how, st, x, x_step, y, y_step, rows);
-
 GPURED__FUNC void GPURED__N(scan_strip)(int kernel, unsigned how, gpured__scan_strip *st,
                                         const void *in, int64_t x_step, void *out, int64_t y_step,
                                         int64_t rows) {
-  const GPURED__T *x = (const GPURED__T *)in;
-  GPURED__T *y = (GPURED__T *)out;
-  GPURED__WITH_SCAN(kernel, strip_rows, how, st, x, x_step, y, y_step, rows);
+  GPURED__N(strip_rows)
+  (kernel, how, st, (const GPURED__T *)in, x_step, (GPURED__T *)out, y_step, rows);
 #if GPURED__LINES_LEAVE
   if (how & GPURED__SCAN_STREAM) _mm_sfence();
 #endif
 }
 #undef GPURED__LINES_LEAVE
+#undef GPURED__HALVES
 
 GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st,
                                               const void *empty) {
@@ -6373,8 +6481,8 @@ GPURED__FUNC void GPURED__N(scan_strip_start)(int kernel, gpured__scan_strip *st
   memcpy(&z, empty, sizeof z);
   for (c = 0; c < st->width; c += GPURED__W) {
     GPURED__N(store)(slots + c, none);
-    GPURED__N(store)(slots + st->width + c, GPURED__N(splat)(z));
-    GPURED__N(store)(slots + 2 * st->width + c, none);
+    GPURED__N(store)(slots + st->pitch + c, GPURED__N(splat)(z));
+    GPURED__N(store)(slots + 2 * st->pitch + c, none);
     for (k = 0; k < st->levels; ++k)
       GPURED__N(store)(GPURED__N(slot)(st, k, GPURED__LANES - 1) + c, none);
   }
@@ -8540,8 +8648,8 @@ GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__s
                                           const char *in, char *out, int64_t count) {
   const gpured__plan *p = job->p;
   const gpured__axis *across = &p->kept[p->kept_count - 1];
-  double rows[(int)GPURED__LANES * (int)GPURED__STRIP_BYTES / 8];
-  const int64_t step = st->width * (int64_t)job->s->size;
+  double rows[(int)GPURED__LANES * ((int)GPURED__STRIP_BYTES + 64) / 8];
+  const int64_t step = st->pitch * (int64_t)job->s->size;
   int64_t at, r, n;
   memset(rows, 0, (size_t)(GPURED__LANES * step));
   for (at = 0; at < p->n; at += n) {
@@ -8549,7 +8657,7 @@ GPURED__FUNC void gpured__scan_strip_rows(const gpured__scan_job *job, gpured__s
     for (r = 0; r < n; ++r)
       gpured__scan_load(job, across, gpured__scan_in(p, p->line, in, at + r), count,
                         (char *)rows + r * step);
-    job->s->strip(p->kernel, job->how & GPURED_SCAN_EXCLUSIVE, st, rows, st->width, rows, st->width,
+    job->s->strip(p->kernel, job->how & GPURED_SCAN_EXCLUSIVE, st, rows, st->pitch, rows, st->pitch,
                   n);
     for (r = 0; r < n; ++r)
       gpured__scan_put(job, across, gpured__scan_out(p, p->line, out, at + r), count,
@@ -8593,6 +8701,8 @@ GPURED__FUNC void gpured__scan_columns(const gpured__scan_job *job, const char *
   gpured__scan_strip st;
   st.slots = (char *)slots + (64 - (uintptr_t)slots % 64) % 64;
   st.width = gpured__ceil_div(count, lane) * lane;
+  st.columns = direct ? count : st.width;
+  st.pitch = st.width + lane;
   st.levels = job->levels;
   st.groups = gpured__ceil_div(p->n, GPURED__LANES);
   job->s->strip_start(p->kernel, &st, job->empty);
@@ -8611,19 +8721,15 @@ GPURED__FUNC void gpured__scan_strip_task(void *context, int64_t index, int thre
   const gpured__axis *across = &p->kept[p->kept_count - 1];
   const gpured__scan_lines l = gpured__scan_find(job, index);
   const int64_t size = (int64_t)job->s->size, lane = 64 / size;
-  int64_t at = 0, whole = 0;
+  int64_t at = 0;
   (void)thread;
   if (job->lead > 0)
     at = gpured__min_i64((int64_t)((64 - (uintptr_t)l.out % 64) % 64) / size, l.count);
   if (at > 0) gpured__scan_columns(job, l.in, l.out, at, 0);
-  if (job->direct) whole = (l.count - at) / lane * lane;
-  if (whole > 0)
-    gpured__scan_columns(job, gpured__scan_in(p, across, l.in, at),
-                         gpured__scan_out(p, across, l.out, at), whole, 1);
-  at += whole;
   if (at < l.count)
     gpured__scan_columns(job, gpured__scan_in(p, across, l.in, at),
-                         gpured__scan_out(p, across, l.out, at), l.count - at, 0);
+                         gpured__scan_out(p, across, l.out, at), l.count - at,
+                         job->direct && l.count - at >= lane);
 }
 
 /* ---- One line by all threads ---- */
@@ -8865,7 +8971,7 @@ GPURED__FUNC int gpured__choose_side(gpured__plan *p, gpured__scan_job *job, int
   for (width = gpured__ceil_div(p->n, GPURED__LANES); width > 1; ++job->levels)
     width = gpured__ceil_div(width, GPURED__LANES);
   bytes = GPURED__STRIP_SLOTS / (3 + GPURED__LANES * job->levels);
-  job->side = gpured__min_i64(bytes, GPURED__STRIP_BYTES) / 64 * lane;
+  job->side = gpured__min_i64(bytes - 64, GPURED__STRIP_BYTES) / 64 * lane;
   width = p->kept[p->kept_count - 1].n;
   tasks = gpured__ceil_div(threads, p->outputs / width); /* that the columns of one are cut into */
   width = gpured__ceil_div(gpured__ceil_div(width, tasks), lane) * lane;
@@ -8885,12 +8991,14 @@ GPURED__FUNC void gpured__scan_prepare(gpured__scan_job *job, int strips, double
   job->packed = p->line[0].stride[GPURED__IN] == 1 && p->line[0].stride[GPURED__OUT] == 1 &&
                 across->stride[GPURED__IN] == p->n && across->stride[GPURED__OUT] == p->n;
   if (!job->direct || p->in == p->out || (uintptr_t)p->out % size != 0) return;
-  if (bytes <= (double)GPURED__STREAM_BYTES || (strips && !gpured__scan_aligned(p))) return;
+  if (bytes <= (double)GPURED__STREAM_BYTES ||
+      (strips && !job->s->halves && !gpured__scan_aligned(p)))
+    return;
   job->how |= GPURED__SCAN_STREAM;
-  if ((gpured__on_intel() || (job->s->asks && !strips)) &&
+  if ((gpured__on_intel() || (job->s->halves && !strips)) &&
       (strips || job->packed || p->n * (int64_t)size >= GPURED__FROM_MEMORY))
     job->how |= GPURED__SCAN_ASK;
-  if (strips) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
+  if (strips && !job->s->halves) job->lead = (int64_t)((64 - (uintptr_t)p->out % 64) % 64 / size);
 }
 
 GPURED__FUNC void gpured__run_scan(gpured__plan *p, const gpured_options *o) {
