@@ -74,6 +74,8 @@
  * - `GPURED_NO_OPENMP`: never use OpenMP, even where the compiler has it switched on.
  * - `GPURED_PARALLEL_BYTES`: a call that touches fewer bytes wakes no thread (default 256 KiB).
  * - `GPURED_NO_SIMD`: compile the plain scalar kernels alone.
+ * - `GPURED_NO_AVX512`: leave out the kernels for AVX-512, a third of the time to compile and of
+ *   the code: processors that have it use those for AVX2.
  * - `GPURED_HEADER_NAME`: this file's name, if not `"gpured.h"`: the implementation includes it
  *   again.
  * @{
@@ -866,6 +868,11 @@ static inline gpured_status gpured_from_dlpack(const DLTensor *from, gpured_tens
 #include <immintrin.h>
 #else
 #define GPURED__X86 0
+#endif
+#if GPURED__X86 && !defined(GPURED_NO_AVX512)
+#define GPURED__AVX512 1
+#else
+#define GPURED__AVX512 0
 #endif
 #if GPURED__GNU && defined(__aarch64__) && !defined(GPURED_NO_SIMD)
 #define GPURED__NEON 1
@@ -6441,6 +6448,10 @@ GPURED__FUNC void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan_s
   const GPURED__T *from[GPURED__LANES], *none = (const GPURED__T *)st->slots + 2 * st->pitch;
   GPURED__T *to[GPURED__LANES];
   int p;
+#if GPURED__LINES_LEAVE /* short rows that begin anywhere are mostly parts of lines: stored */
+  const int parts = GPURED__HALVES && y_step % n != 0 && width < 5 * n;
+  const int past = (how & GPURED__SCAN_STREAM) && !parts;
+#endif
   for (; rows > 0; rows -= GPURED__LANES) {
     for (p = 0; p < GPURED__LANES; ++p, x += x_step, y += y_step) {
       from[p] = p < rows ? x : none;
@@ -6448,7 +6459,7 @@ GPURED__FUNC void GPURED__N(strip_rows)(int kernel, unsigned how, gpured__scan_s
     }
     --st->groups;
 #if GPURED__LINES_LEAVE
-    if (how & GPURED__SCAN_STREAM) {
+    if (past) {
       GPURED__WITH_SCAN(kernel, strip_past, how, st, width, from, to, rows, ahead);
     } else
 #endif
@@ -7478,11 +7489,17 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #include GPURED_HEADER_NAME
 #if defined(__clang__)
 #pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif /* GPURED__X86 */
+
+#if GPURED__AVX512
+#if defined(__clang__)
 #pragma clang attribute push(                                                    \
     __attribute__((target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl"))), \
     apply_to = function)
 #else
-#pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512")
 #endif
@@ -7497,7 +7514,7 @@ static const gpured__scan_kernels GPURED__N(scan_kernels) = {GPURED__N(scan_run)
 #else
 #pragma GCC pop_options
 #endif
-#endif /* GPURED__X86 */
+#endif /* GPURED__AVX512 */
 
 #if GPURED__NEON
 #define GPURED__LEVEL neon
@@ -7531,7 +7548,10 @@ typedef struct gpured__level {
 static const gpured__level gpured__levels[] = {
     GPURED__TABLE(scalar),
 #if GPURED__X86
-    GPURED__TABLE(sse2),   GPURED__TABLE(avx2), GPURED__TABLE(avx512),
+    GPURED__TABLE(sse2),   GPURED__TABLE(avx2),
+#endif
+#if GPURED__AVX512
+    GPURED__TABLE(avx512),
 #endif
 #if GPURED__NEON
     GPURED__TABLE(neon),
@@ -7546,7 +7566,7 @@ GPURED__FUNC int gpured__detect_level(void) {
 #if GPURED__X86
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 1;
-#if !defined(__SANITIZE_ADDRESS__) || defined(__clang__) || __GNUC__ < 13
+#if GPURED__AVX512 && (!defined(__SANITIZE_ADDRESS__) || defined(__clang__) || __GNUC__ < 13)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     return 3;

@@ -35,6 +35,8 @@ int tu2_exp_f32(int level, float d, float *out) {
     case 2:
       gpured__merge_pair_f32_avx2(&m, out, d, 1);
       return 1;
+#endif
+#if GPURED__AVX512
     case 3:
       gpured__merge_pair_f32_avx512(&m, out, d, 1);
       return 1;

@@ -47,6 +47,10 @@ $CC -std=c99 $OMPFLAG -I. -O1 -c $other -o "$scratch/other.o"
 $CC -std=c99 $OMPFLAG -I. -O1 -c $user -o "$scratch/user.o"
 program 'two files, one with the implementation' \
   $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_IMPLEMENTATION $user "$scratch/other.o"
+program 'the same without AVX-512' \
+  $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_IMPLEMENTATION -DGPURED_NO_AVX512 $user \
+  "$scratch/other.o"
+same 'kernels for AVX-512 in it' 0 "$(nm "$scratch/program" | grep -c avx512)"
 program 'two files with private copies' \
   $CC -std=c99 $warnings $OMPFLAG -I. -O0 -DGPURED_STATIC $user $other
 program 'two files and the static library' \
