@@ -6256,9 +6256,10 @@ GPURED__INLINE void GPURED__N(strip_add)(int kernel, const gpured__scan_strip *s
   GPURED__N(store)((GPURED__T *)st->slots + column, e);
 }
 
-/* The results of one group in W columns, in place of its rows; what is kept goes on by a group. */
-GPURED__INLINE void GPURED__N(strip_vectors)(int kernel, unsigned how, const gpured__scan_strip *st,
-                                             int64_t column, GPURED__V *v) {
+/* The results of one group in W columns, in place of its rows; returns its totals. */
+GPURED__INLINE GPURED__V GPURED__N(strip_vectors)(int kernel, unsigned how,
+                                                  const gpured__scan_strip *st, int64_t column,
+                                                  GPURED__V *v) {
   GPURED__T *slots = (GPURED__T *)st->slots + column;
   const GPURED__V e = GPURED__N(load)(slots);
   GPURED__V last, total;
@@ -6278,7 +6279,7 @@ GPURED__INLINE void GPURED__N(strip_vectors)(int kernel, unsigned how, const gpu
     for (p = GPURED__LANES - 1; p > 0; --p) v[p] = v[p - 1];
     v[0] = last;
   }
-  if (st->groups > 0) GPURED__N(strip_add)(kernel, st, column, total);
+  return total;
 }
 
 /*
@@ -6334,13 +6335,14 @@ GPURED__INLINE void GPURED__N(strip_lines)(int kernel, int past, unsigned how,
   const gpured__scan_strip own = *strip, *st = &own;
   const GPURED__T *from[GPURED__LANES];
   GPURED__T block[(int)GPURED__LANES * (int)ROW] GPURED__ON_LINE, *to[GPURED__LANES];
-  GPURED__V v[GPURED__LANES];
-  int64_t c;
+  GPURED__V v[GPURED__LANES], total;
+  int64_t c, stored;
   int i, p, ragged = 0;
   memcpy(from, in, sizeof from);
   memcpy(to, out, sizeof to);
   if (past && GPURED__HALVES)
     for (p = 0; p < GPURED__LANES; ++p) ragged |= (uintptr_t)to[p] % 64 > 0;
+  stored = ragged ? 0 : rows;
   for (c = 0; c < width; c += N) {
     GPURED__UNROLL
     for (p = 0; p < GPURED__LANES; ++p) {
@@ -6363,21 +6365,20 @@ GPURED__INLINE void GPURED__N(strip_lines)(int kernel, int past, unsigned how,
         GPURED__UNROLL
         for (p = 0; p < GPURED__LANES; ++p) v[p] = GPURED__N(load)(block + p * ROW + PUT + i);
       }
-      GPURED__N(strip_vectors)(kernel, how, st, first + c + i, v);
+      total = GPURED__N(strip_vectors)(kernel, how, st, first + c + i, v);
+      if (i + GPURED__W < N && st->groups > 0)
+        GPURED__N(strip_add)(kernel, st, first + c + i, total);
       if (ragged || i + GPURED__W < N) {
         GPURED__UNROLL
         for (p = 0; p < GPURED__LANES; ++p) GPURED__N(store)(block + p * ROW + PUT + i, v[p]);
       }
     }
 #if GPURED__HALVES
-    if (ragged) {
-      GPURED__N(strip_leave)(block, c, c + N >= width, to, rows);
-      continue;
-    }
+    if (ragged) GPURED__N(strip_leave)(block, c, c + N >= width, to, rows);
 #endif
     GPURED__UNROLL
     for (p = 0; p < GPURED__LANES; ++p) {
-      if (p >= rows) break;
+      if (p >= stored) break;
       GPURED__UNROLL
       for (i = 0; i < N; i += GPURED__W) {
         GPURED__V y = v[p];
@@ -6388,6 +6389,8 @@ GPURED__INLINE void GPURED__N(strip_lines)(int kernel, int past, unsigned how,
           GPURED__N(store)(to[p] + c + i, y);
       }
     }
+    /* behind the results, which leave: with AVX-512 that is up to a tenth faster */
+    if (st->groups > 0) GPURED__N(strip_add)(kernel, st, first + c + N - GPURED__W, total);
   }
 }
 

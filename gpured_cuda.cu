@@ -4409,11 +4409,11 @@ static __global__ void __launch_bounds__(COLS_THREADS, is_byte(D) && K == K_MUL 
  * where a unit is not full these have fewer rows than others, or none.
  */
 enum {
-  UNIT_THREADS = 512,
+  UNIT_ACROSS_LOG2 = 5, /* threads side by side, where a block of threads has one of rows */
+  UNIT_THREADS = GPURED__LANES << UNIT_ACROSS_LOG2,
   UNIT_ROWS = 16, /* of a thread */
   UNIT_HALF = UNIT_ROWS / 2,
-  UNIT_RING = 3,        /* halves of units: an odd number (see unit_ring) */
-  UNIT_ACROSS_LOG2 = 5, /* of all threads, where they have one block */
+  UNIT_RING = 3, /* halves of units: an odd number (see unit_ring) */
   /* Segments are longer, for fewer nodes, where each block of threads still has so many of them
    * that an uneven end is a hundredth of the time. */
   UNIT_TURNS = 100,
@@ -10551,10 +10551,10 @@ static int choose_short_cols(const machine *m, reduction *r, int64_t width, int 
 }
 
 /* Shared memory of strips that wide. */
-static size_t col_units_shared(const reduction *r, int v) {
+static size_t col_units_shared(const reduction *r, int v, int across_log2) {
   const cols *c = &r->c;
-  const size_t t = r->acc == GPURED__F32 ? 4 : 8, columns = (size_t)v << c->across_log2;
-  const size_t threads = (size_t)GPURED__LANES << (c->across_log2 + c->deep_log2);
+  const size_t t = r->acc == GPURED__F32 ? 4 : 8, columns = (size_t)v << across_log2;
+  const size_t threads = (size_t)GPURED__LANES << (across_log2 + c->deep_log2);
   return UNIT_RING * UNIT_HALF * threads * 16 +
          columns * (t * (GPURED__LANES << c->deep_log2) + 2 * t +
                     node_bytes(r) * (size_t)(c->blocks_log2 + 1));
@@ -10585,7 +10585,8 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
     c->across_log2 = log2_up(gpured__ceil_div(c->width + lost, v));
   units = gpured__ceil_div(blocks, (int64_t)1 << c->deep_log2);
   while (gpured__ceil_div(units, (int64_t)1 << c->blocks_log2) > FINISH_MOST) ++c->blocks_log2;
-  while (c->across_log2 > 0 && col_units_shared(r, v) > (size_t)m->shared) --c->across_log2;
+  while (c->across_log2 > 0 && col_units_shared(r, v, c->across_log2) > (size_t)m->shared)
+    --c->across_log2;
   c->columns = (v << c->across_log2) - lost;
   c->tiles = gpured__ceil_div(c->width, c->columns);
   while (c->blocks_log2 < UNIT_MOST_LOG2 &&
@@ -10594,7 +10595,7 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
              (int64_t)m->processors * UNIT_TURNS)
     ++c->blocks_log2;
   r->threads = GPURED__LANES << (c->across_log2 + c->deep_log2);
-  r->shared = col_units_shared(r, v);
+  r->shared = col_units_shared(r, v, c->across_log2);
   r->j.segments = gpured__ceil_div(units, (int64_t)1 << c->blocks_log2);
   r->blocks = r->j.outputs / c->width * c->tiles * r->j.segments;
   if (r->threads < 32 || r->blocks > INT32_MAX / 2 || r->shared > (size_t)m->shared) {
@@ -10615,11 +10616,12 @@ static int choose_col_units(const machine *m, reduction *r, int size, int lost) 
 }
 
 /* Of many doubles shared memory has room for few strips: are units faster, whose threads know how
- * they have them? Measured on an H200. */
-static int suits_units(const reduction *r, int size, int lost) {
+ * they have them, where it has room for those? Measured on an H200. */
+static int suits_even_units(const machine *m, const reduction *r, int size, int lost) {
   const int64_t across = 2 << UNIT_ACROSS_LOG2; /* columns of a unit */
   return size == 8 && r->c.width >= across && rows_begin_alike(&r->c, UNIT_ACROSS_LOG2, lost) &&
-         r->j.n > (r->kind == K_LSE ? 9 * GPURED__LANES : 200);
+         r->j.n > (r->kind == K_LSE ? 9 * GPURED__LANES : 200) &&
+         col_units_shared(r, 16 / size, UNIT_ACROSS_LOG2) <= (size_t)m->shared;
 }
 
 /* Short ones: a strip to each warp, and as many warps as shared memory has room for. */
@@ -10630,7 +10632,7 @@ static int choose_col_strips(const machine *m, reduction *r, int size, int lost)
   const int warps = tile > 16384 ? 1 : tile > 8192 ? 2 : (int)STRIP_WARPS;
   int64_t strips, resident;
   if (r->j.n > GPURED__BLOCK || tile > m->shared || !reading_kernel(r, how)) return 0;
-  if (suits_units(r, size, lost)) return 0;
+  if (suits_even_units(m, r, size, lost)) return 0;
   c->columns = (bytes / size - lost) / (bytes / 32 / size) * (bytes / 32 / size);
   c->tiles = gpured__ceil_div(c->width, c->columns);
   strips = r->j.outputs / c->width * c->tiles;
