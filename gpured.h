@@ -1988,7 +1988,7 @@ typedef struct gpured__kernels {
 typedef struct gpured__scan_strip {
   void *slots;
   int64_t columns;
-  int64_t width;  /* of them, up to a line of memory */
+  int64_t width;  /* the same up to whole lines of memory, for which there are slots */
   int64_t pitch;  /* from slot to slot: a line more, so that slots share no places of a cache */
   int64_t groups; /* of rows that are still to come */
   int levels;     /* above the groups */
@@ -6287,7 +6287,8 @@ GPURED__INLINE GPURED__V GPURED__N(strip_vectors)(int kernel, unsigned how,
  * of some KiB apart share a few places of the first cache, which has lost a line before its second
  * vector is asked for, and what leaves past the caches has to be a whole line: with AVX2, whose
  * vectors are half of one, rows go through a block of lines. A row of the block is the line (at
- * PUT), and in front of it the line before. (With SSE2 that is slower, whose code is.)
+ * PUT), and in front of it the line before. SSE2 and NEON take a vector of each row: with SSE2,
+ * which is bound by instructions, the block was slower; with NEON it was not measured.
  */
 #define GPURED__HALVES (GPURED__X86 && GPURED__WIDTH == 32)
 #define GPURED__LINES_LEAVE (GPURED__X86 && GPURED__WIDTH >= 32)
